@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** `shunt layout`: what was understood of one layout, and its map. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli.h"
+#include "compile.h"
+#include "format.h"
+#include "json.h"
+#include "space/side.h"
+
+struct layout_options {
+    const char *path, *model;
+    uint64_t rank;
+    bool rank_given, json;
+};
+
+static const char description[] =
+    "Print what Shunt understood of a layout document: sizes and order of the axes, layers of each pipeline stage, "
+    "states with their dtypes, parameters and bytes. With --rank, every tensor of one rank: its local shape and the "
+    "boxes of the global tensor that it holds.";
+
+static int parse(int argc, char **argv, struct layout_options *o)
+{
+    const struct cli_option options[] = {
+        {"rank", .type = CLI_UINT, .target = &o->rank, .value_name = "R", .help = "print the map of one rank",
+         .given = &o->rank_given},
+        {"model", .type = CLI_STRING, .target = &o->model, .value_name = "M.yaml",
+         .help = "model document, in place of the layout's own"},
+        {"json", .type = CLI_FLAG, .target = &o->json, .help = "print one JSON object"},
+    };
+    const struct cli_command command = {
+        .name = "layout",
+        .synopsis = "LAYOUT.yaml [--rank R] [--json]",
+        .summary = "print the map of one layout",
+        .description = description,
+        .options = options,
+        .option_count = sizeof(options) / sizeof(options[0]),
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    const char *positional[CLI_MAX_POSITIONAL];
+    int code = cli_parse(&command, argc, argv, positional);
+    o->path = positional[0];
+    return code;
+}
+
+/* ---- people ------------------------------------------------------------------- */
+
+static void print_box(const struct box *box)
+{
+    for (uint32_t d = 0; d < box->ndim; d++)
+        printf("%s[%lld,%lld)", d > 0 ? "x" : "", (long long)box->lo[d], (long long)box->hi[d]);
+}
+
+static void print_shape(uint32_t ndim, const int64_t *shape)
+{
+    putchar('[');
+    for (uint32_t d = 0; d < ndim; d++)
+        printf("%s%lld", d > 0 ? ", " : "", (long long)shape[d]);
+    putchar(']');
+}
+
+static void print_states(const struct cfg_layout *layout)
+{
+    printf("states      ");
+    for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if (layout->state_dtype[s] >= 0)
+            printf("%s%s %s", s > 0 ? ", " : "", shunt_state_name((unsigned)s),
+                   shunt_dtype_name((unsigned)layout->state_dtype[s]));
+    }
+    putchar('\n');
+}
+
+static void print_page(const struct space *space, const struct side *side)
+{
+    const struct cfg_layout *layout = side->layout;
+    uint64_t largest = 0, total = 0;
+    for (uint32_t r = 0; r < side->rank_count; r++) {
+        uint64_t bytes = side_rank_bytes(side, r);
+        total += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    printf("layout      %s (%s)\n", layout->name, layout->path);
+    printf("model       %s: %lld layers, %s tensors, %s parameters\n", space->model->name,
+           (long long)space->model->layers, fmt_count(space->tensor_count).s,
+           fmt_count(space_parameter_count(space)).s);
+    printf("ranks       %u:", side->rank_count);
+    for (int i = 0; i < CFG_AXIS_COUNT; i++)
+        printf(" %s %lld", cfg_axis_names[layout->order[i]], (long long)layout->size[layout->order[i]]);
+    printf(" (fastest first)\n");
+    print_states(layout);
+    printf("stages     ");
+    for (uint32_t s = 0; s < side->stage_count; s++)
+        printf(" [%lld,%lld)", (long long)side->stage_layers[s], (long long)side->stage_layers[s + 1]);
+    printf("\nspace       %s (%s B), each element once\n", fmt_bytes(space_total_bytes(space)).s,
+           fmt_count(space_total_bytes(space)).s);
+    printf("held        %s over all ranks, at most %s on one\n", fmt_bytes(total).s, fmt_bytes(largest).s);
+}
+
+static void print_item(struct arena *arena, const struct side *side, uint32_t i,
+                       const struct placement_variant *variant)
+{
+    const struct space_item *item = &side->space->items[i];
+    const struct space_family *family = &side->space->families[item->family];
+    printf("%-10s %-36s %-5s ", shunt_state_name(item->state), space_tensor_name(arena, family, item->layer),
+           shunt_dtype_name(item->dtype));
+    print_shape(variant->ndim, variant->shape);
+    printf(" of ");
+    print_shape(family->ndim, family->shape);
+    putchar(' ');
+    for (uint32_t h = 0; h < variant->holding_count; h++) {
+        putchar(' ');
+        print_box(&variant->holdings[h].box);
+    }
+    if (!box_empty(&variant->pad)) {
+        printf("  pad, local ");
+        print_box(&variant->pad);
+    }
+    putchar('\n');
+}
+
+static void print_rank(struct arena *arena, const struct space *space, const struct side *side, uint32_t rank)
+{
+    const struct side_rank *at = &side->ranks[rank];
+    printf("rank        %u on device %u:", rank, at->device);
+    for (int axis = 0; axis < CFG_AXIS_COUNT; axis++)
+        printf(" %s %lld", cfg_axis_names[axis], (long long)at->at[axis]);
+    printf("\nheld        %s (%s B)\n\n", fmt_bytes(side_rank_bytes(side, rank)).s,
+           fmt_count(side_rank_bytes(side, rank)).s);
+    for (uint32_t i = 0; i < space->item_count; i++) {
+        const struct placement_variant *variant = side_variant(side, i, rank);
+        if (variant != NULL)
+            print_item(arena, side, i, variant);
+    }
+}
+
+/* ---- JSON ----------------------------------------------------------------------- */
+
+static void json_shape(struct json *json, const char *key, uint32_t ndim, const int64_t *shape)
+{
+    json_key(json, key);
+    json_array_begin(json);
+    for (uint32_t d = 0; d < ndim; d++)
+        json_i64(json, shape[d]);
+    json_array_end(json);
+}
+
+static void json_box(struct json *json, const struct box *box)
+{
+    json_array_begin(json);
+    for (uint32_t d = 0; d < box->ndim; d++) {
+        json_array_begin(json);
+        json_i64(json, box->lo[d]);
+        json_i64(json, box->hi[d]);
+        json_array_end(json);
+    }
+    json_array_end(json);
+}
+
+static void json_item(struct json *json, struct arena *arena, const struct side *side, uint32_t i,
+                      const struct placement_variant *variant)
+{
+    const struct space_item *item = &side->space->items[i];
+    const struct space_family *family = &side->space->families[item->family];
+    json_object_begin(json);
+    json_key_string(json, "tensor", space_tensor_name(arena, family, item->layer));
+    json_key_string(json, "state", shunt_state_name(item->state));
+    json_key_string(json, "dtype", shunt_dtype_name(item->dtype));
+    json_shape(json, "shape", family->ndim, family->shape);
+    json_shape(json, "local_shape", variant->ndim, variant->shape);
+    json_key(json, "boxes");
+    json_array_begin(json);
+    for (uint32_t h = 0; h < variant->holding_count; h++)
+        json_box(json, &variant->holdings[h].box);
+    json_array_end(json);
+    json_key(json, "pad");
+    if (box_empty(&variant->pad))
+        json_null(json);
+    else
+        json_box(json, &variant->pad);
+    json_object_end(json);
+}
+
+static void json_rank(struct json *json, struct arena *arena, const struct side *side, uint32_t rank)
+{
+    json_key(json, "rank");
+    json_u64(json, rank);
+    json_key(json, "device");
+    json_u64(json, side->ranks[rank].device);
+    json_key(json, "at");
+    json_object_begin(json);
+    for (int axis = 0; axis < CFG_AXIS_COUNT; axis++) {
+        json_key(json, cfg_axis_names[axis]);
+        json_i64(json, side->ranks[rank].at[axis]);
+    }
+    json_object_end(json);
+    json_key(json, "bytes");
+    json_u64(json, side_rank_bytes(side, rank));
+    json_key(json, "tensors");
+    json_array_begin(json);
+    for (uint32_t i = 0; i < side->space->item_count; i++) {
+        const struct placement_variant *variant = side_variant(side, i, rank);
+        if (variant != NULL)
+            json_item(json, arena, side, i, variant);
+    }
+    json_array_end(json);
+}
+
+static void json_overview(struct json *json, const struct side *side)
+{
+    const struct cfg_layout *layout = side->layout;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } counts[] = {
+        {"layers", (uint64_t)side->space->model->layers},
+        {"tensors", side->space->tensor_count},
+        {"parameters", space_parameter_count(side->space)},
+        {"space_bytes", space_total_bytes(side->space)},
+        {"ranks", side->rank_count},
+    };
+    json_key(json, "layout");
+    json_string(json, layout->name);
+    json_key(json, "model");
+    json_string(json, side->space->model->name);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        json_key(json, counts[i].key);
+        json_u64(json, counts[i].value);
+    }
+    json_key(json, "parallel");
+    json_object_begin(json);
+    for (int axis = 0; axis < CFG_AXIS_COUNT; axis++) {
+        json_key(json, cfg_axis_names[axis]);
+        json_i64(json, layout->size[axis]);
+    }
+    json_object_end(json);
+    json_key(json, "order");
+    json_array_begin(json);
+    for (int i = 0; i < CFG_AXIS_COUNT; i++)
+        json_string(json, cfg_axis_names[layout->order[i]]);
+    json_array_end(json);
+    json_shape(json, "stage_layers", side->stage_count + 1, side->stage_layers);
+    json_key(json, "rank_bytes");
+    json_array_begin(json);
+    for (uint32_t r = 0; r < side->rank_count; r++)
+        json_u64(json, side_rank_bytes(side, r));
+    json_array_end(json);
+}
+
+/* ---- verb ----------------------------------------------------------------------- */
+
+static enum shunt_status print(struct arena *arena, const struct layout_options *o, const struct side *side)
+{
+    bool one = o->rank_given;
+    if (!o->json) {
+        if (one)
+            print_rank(arena, side->space, side, (uint32_t)o->rank);
+        else
+            print_page(side->space, side);
+        return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
+    }
+    struct json json;
+    json_init(&json, stdout, true);
+    json_object_begin(&json);
+    if (one)
+        json_rank(&json, arena, side, (uint32_t)o->rank);
+    else
+        json_overview(&json, side);
+    json_object_end(&json);
+    return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;
+}
+
+static enum shunt_status build_and_print(struct arena *arena, const struct layout_options *o,
+                                         const struct compile_documents *documents, struct shunt_err *err)
+{
+    struct space *space;
+    struct side *side;
+    enum shunt_status status = space_build(arena, documents->model, documents->from, documents->from, &space, err);
+    if (status == SHUNT_OK)
+        status = side_build(arena, space, documents->from, &side, err);
+    if (status != SHUNT_OK)
+        return status;
+    if (o->rank_given && o->rank >= side->rank_count)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "layout: --rank: found %llu, expected less than %u",
+                          (unsigned long long)o->rank, side->rank_count);
+    status = print(arena, o, side);
+    return status == SHUNT_OK ? status : shunt_fail(err, status, "write to stdout failed");
+}
+
+int cmd_layout(int argc, char **argv)
+{
+    struct layout_options options = {0};
+    struct compile_documents documents;
+    struct shunt_err err = {0};
+    int code = parse(argc, argv, &options);
+    if (code >= 0)
+        return code;
+    const struct compile_options load = {.from_path = options.path, .model = options.model};
+    enum shunt_status status = compile_load_one(&load, &documents, stderr);
+    if (status != SHUNT_OK)
+        return shunt_status_exit_code(status);
+    struct arena *arena = malloc(sizeof(*arena));
+    if (arena == NULL) {
+        compile_unload(&documents);
+        shunt_fail(&err, SHUNT_ERR_NOMEM, "out of memory");
+        return cli_fail(SHUNT_ERR_NOMEM, &err);
+    }
+    arena_init(arena);
+    if (setjmp(arena->on_failure) == 0)
+        status = build_and_print(arena, &options, &documents, &err);
+    else
+        status = shunt_fail(&err, SHUNT_ERR_NOMEM, "out of memory");
+    arena_finish(arena);
+    free(arena);
+    compile_unload(&documents);
+    return status == SHUNT_OK ? 0 : cli_fail(status, &err);
+}

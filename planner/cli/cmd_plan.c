@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** `shunt plan`: two layouts in, a proved plan out. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "compile.h"
+#include "emit/file.h"
+#include "figures.h"
+#include "shunt/verify.h"
+
+struct plan_options {
+    struct compile_options compile;
+    const char *output;
+    const char *method, *place;
+    double time_limit;
+    bool time_limit_given, json, no_verify;
+};
+
+static const char *const methods[] = {"auto", "exact", "greedy", NULL};
+static const char *const places[] = {"fixed", "optimal", NULL};
+
+static const char description[] =
+    "Compile the move from one layout to another into a plan: which bytes go where, in which rounds, under which "
+    "memory. The plan is verified before it is written; PLAN appears only when it is complete. Without --cap the "
+    "memory of the cluster's devices is the cap. A cap or staging that is too small is refused with the rank, the "
+    "bytes missing and the least figure that would do.";
+
+static int parse(int argc, char **argv, struct plan_options *o)
+{
+    const struct cli_option options[] = {
+        {"output", 'o', CLI_STRING, &o->output, "PLAN", "plan file to write"},
+        {"model", .type = CLI_STRING, .target = &o->compile.model, .value_name = "M.yaml",
+         .help = "model document, in place of the layouts' own"},
+        {"cluster", .type = CLI_STRING, .target = &o->compile.cluster, .value_name = "C.yaml",
+         .help = "cluster document, in place of the layouts' own"},
+        {"cap", .type = CLI_SIZE, .target = &o->compile.cap, .value_name = "SIZE",
+         .help = "most memory per device, everything included", .given = &o->compile.cap_given},
+        {"staging", .type = CLI_SIZE, .target = &o->compile.staging, .value_name = "SIZE",
+         .help = "most memory per device for staging, inside the cap", .given = &o->compile.staging_given},
+        {"method", .type = CLI_CHOICE, .target = &o->method, .value_name = "NAME",
+         .help = "how to schedule; auto takes the best that this version has", .choices = methods},
+        {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
+         .help = "which device takes which new rank", .choices = places},
+        {"time-limit", .type = CLI_DOUBLE, .target = &o->time_limit, .value_name = "SECONDS",
+         .help = "most time for a solver", .given = &o->time_limit_given},
+        {"json", .type = CLI_FLAG, .target = &o->json, .help = "print the figures as one JSON object"},
+        {"no-verify", .type = CLI_FLAG, .target = &o->no_verify, .help = "write the plan without verifying it"},
+    };
+    const struct cli_command command = {
+        .name = "plan",
+        .synopsis = "FROM.yaml TO.yaml -o PLAN [options]",
+        .summary = "compile the move between two layouts",
+        .description = description,
+        .options = options,
+        .option_count = sizeof(options) / sizeof(options[0]),
+        .min_positional = 2,
+        .max_positional = 2,
+    };
+    const char *positional[CLI_MAX_POSITIONAL];
+    int code = cli_parse(&command, argc, argv, positional);
+    if (code < 0 && o->output == NULL)
+        return cli_usage(&command, "-o PLAN is missing: the plan file to write");
+    o->compile.from_path = positional[0];
+    o->compile.to_path = positional[1];
+    return code;
+}
+
+static enum shunt_status check_supported(const struct plan_options *o, struct shunt_err *err)
+{
+    if (strcmp(o->method, "exact") == 0)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "not supported: --method exact: this version schedules greedily; use auto or greedy");
+    if (strcmp(o->place, "optimal") == 0)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "not supported: --place optimal: this version keeps the ranks where the layouts put them");
+    if (o->time_limit_given)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "not supported: --time-limit: the greedy method has no solver to stop");
+    return SHUNT_OK;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void print_text(const struct figures *figures, const char *path)
+{
+    printf("plan     %s\n", path);
+    printf("move     %s -> %s of %s, %s devices, %s rounds (%s)\n", figures->from, figures->to, figures->model,
+           fmt_count(figures->devices).s, fmt_count(figures->rounds).s, figures->method);
+    printf("bytes    %s needed from other devices, %s moved, %s found on the device\n",
+           fmt_bytes(figures->summary.needed_remote).s, fmt_bytes(figures->summary.moved).s,
+           fmt_bytes(figures->summary.local).s);
+    printf("time     %s predicted, no plan is faster than %s\n", fmt_seconds(figures->summary.predicted_seconds).s,
+           fmt_seconds(figures->summary.lower_bound_seconds).s);
+    printf("memory   %s peak under a cap of %s (least cap %s)\n", fmt_bytes(figures->summary.peak).s,
+           fmt_bytes(figures->summary.cap).s, fmt_bytes(figures->summary.least_cap).s);
+    printf("size     %s, planned in %s\n", fmt_bytes(figures->file_bytes).s, fmt_seconds(figures->plan_seconds).s);
+}
+
+static enum shunt_status report(const struct plan_options *o, const struct shunt_plan *plan, double seconds)
+{
+    struct figures figures;
+    figures_get(plan, &figures);
+    figures.plan_seconds = seconds;
+    if (!o->json) {
+        print_text(&figures, o->output);
+        return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
+    }
+    struct json json;
+    json_init(&json, stdout, true);
+    json_object_begin(&json);
+    json_key(&json, "plan");
+    json_string(&json, o->output);
+    figures_json(&json, &figures);
+    json_object_end(&json);
+    return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;
+}
+
+static enum shunt_status verify(const struct shunt_plan *plan, struct shunt_err *err)
+{
+    struct shunt_err why;
+    struct shunt_verify_report *found = malloc(sizeof(*found));
+    if (found == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    enum shunt_status status = shunt_plan_verify(plan, found, &why);
+    free(found);
+    if (status == SHUNT_ERR_NOMEM)
+        return shunt_fail(err, status, "%s", why.text);
+    if (status != SHUNT_OK)
+        return shunt_fail(err, SHUNT_ERR_INTERNAL,
+                          "the compiled plan breaks a rule, and was not written (a fault of the compiler): %.800s",
+                          why.text);
+    return SHUNT_OK;
+}
+
+static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
+{
+    double start = now();
+    struct compile_documents documents;
+    void *bytes = NULL;
+    size_t size = 0;
+    struct shunt_plan *plan = NULL;
+    enum shunt_status status = check_supported(o, err);
+    if (status != SHUNT_OK)
+        return status;
+    status = compile_load(&o->compile, &documents, stderr);
+    if (status != SHUNT_OK)
+        return status;
+    status = compile_plan(&o->compile, &documents, &bytes, &size, err);
+    if (status == SHUNT_OK)
+        status = shunt_plan_open_memory(bytes, size, &plan, err);
+    if (status == SHUNT_OK && !o->no_verify)
+        status = verify(plan, err);
+    if (status == SHUNT_OK)
+        status = file_write(o->output, bytes, size, err);
+    if (status == SHUNT_OK) {
+        status = report(o, plan, now() - start);
+        if (status != SHUNT_OK)
+            shunt_fail(err, status, "write to stdout failed");
+    }
+    shunt_plan_close(plan);
+    free(bytes);
+    compile_unload(&documents);
+    return status;
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    struct plan_options options = {.method = "auto", .place = "fixed"};
+    struct shunt_err err = {0};
+    int code = parse(argc, argv, &options);
+    if (code >= 0)
+        return code;
+    enum shunt_status status = run(&options, &err);
+    if (status == SHUNT_OK)
+        return 0;
+    /* problems of documents have been printed one by one, with file and line */
+    return err.text[0] == '\0' ? shunt_status_exit_code(status) : cli_fail(status, &err);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile.h"
+#include "emit/digest.h"
+#include "space/world.h"
+
+/** One side of the comparison. */
+struct comparison {
+    const struct shunt_plan *plan;
+    const struct space *space;
+    const struct side *side;
+    const char *path;
+    enum shunt_plan_side own; /* buffers of this side or of both count */
+};
+
+static bool belongs(const struct comparison *comparison, const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side == comparison->own || buffer->side == SHUNT_SIDE_BOTH;
+}
+
+/** Whether a view has this shape and these strides, in elements. Strides of single rows do not matter. */
+static bool same_view(const struct shunt_plan_view *view, uint32_t ndim, const int64_t *shape, const int64_t *stride,
+                      uint32_t elem_bytes)
+{
+    if (view->ndim != ndim || view->elem_bytes != elem_bytes)
+        return false;
+    for (uint32_t d = 0; d < ndim; d++) {
+        if (view->shape[d] != shape[d] || (shape[d] > 1 && view->stride[d] != stride[d] * elem_bytes))
+            return false;
+    }
+    return true;
+}
+
+static bool same_holding(const struct shunt_plan_part *part, const struct shunt_plan_holding *found,
+                         const struct placement_holding *want, uint32_t elem_bytes)
+{
+    int64_t shape[SHUNT_MAX_DIMS];
+    for (uint32_t d = 0; d < want->box.ndim; d++) {
+        shape[d] = want->box.hi[d] - want->box.lo[d];
+        if (part->corners[found->corner].lo[d] != want->box.lo[d])
+            return false;
+    }
+    return found->offset == (uint64_t)want->offset * elem_bytes &&
+           same_view(&part->views[found->view], want->box.ndim, shape, want->stride, elem_bytes);
+}
+
+static bool same_buffer(const struct comparison *comparison, const struct shunt_plan_part *part,
+                        const struct shunt_plan_buffer *buffer, uint32_t i, const struct placement_variant *variant)
+{
+    const struct space_item *item = &comparison->space->items[i];
+    int64_t stride[SHUNT_MAX_DIMS];
+    placement_dense_strides(variant->ndim, variant->shape, stride);
+    if (buffer->tensor != item->tensor || buffer->state != item->state || buffer->dtype != item->dtype ||
+        buffer->holding_count != variant->holding_count ||
+        !same_view(&part->views[buffer->view], variant->ndim, variant->shape, stride, item->elem_bytes))
+        return false;
+    for (uint32_t h = 0; h < variant->holding_count; h++) {
+        if (!same_holding(part, &part->holdings[buffer->holding_begin + h], &variant->holdings[h], item->elem_bytes))
+            return false;
+    }
+    return true;
+}
+
+/** Both lists ascend by item: walk them together. */
+static enum shunt_status compare_rank(const struct comparison *comparison, const struct shunt_plan_part *part,
+                                      uint32_t rank, struct shunt_err *err)
+{
+    uint32_t b = 0, count = part->header->buffer_count;
+    for (uint32_t i = 0; i < comparison->space->item_count; i++) {
+        const struct space_item *item = &comparison->space->items[i];
+        const struct space_family *family = &comparison->space->families[item->family];
+        const struct placement_variant *variant = side_variant(comparison->side, i, rank);
+        if (variant == NULL)
+            continue;
+        while (b < count && !belongs(comparison, &part->buffers[b]))
+            b++;
+        if (b == count || !same_buffer(comparison, part, &part->buffers[b], i, variant))
+            return shunt_fail(err, SHUNT_ERR_MISMATCH,
+                              "%s: rank %u holds state %s of family %s, layer %lld otherwise than the plan says",
+                              comparison->path, rank, shunt_state_name(item->state), family->name,
+                              (long long)item->layer);
+        b++;
+    }
+    while (b < count && !belongs(comparison, &part->buffers[b]))
+        b++;
+    if (b < count)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u holds fewer tensors than the plan says",
+                          comparison->path, rank);
+    return SHUNT_OK;
+}
+
+static enum shunt_status compare_side(const struct comparison *comparison, struct shunt_err *err)
+{
+    const struct shunt_plan_header *header = shunt_plan_get_header(comparison->plan);
+    bool from = comparison->own == SHUNT_SIDE_FROM;
+    uint32_t ranks = from ? header->from_rank_count : header->to_rank_count;
+    if (ranks != comparison->side->rank_count)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: found %u ranks, the plan has %u", comparison->path,
+                          comparison->side->rank_count, ranks);
+    for (uint32_t d = 0; d < header->device_count; d++) {
+        const struct shunt_plan_device *device = shunt_plan_get_device(comparison->plan, d);
+        struct shunt_plan_part part;
+        uint32_t rank = from ? device->from_rank : device->to_rank;
+        if (rank == SHUNT_PLAN_NONE)
+            continue;
+        if (comparison->side->ranks[rank].device != device->id)
+            return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u is on device %u, in the plan on device %u",
+                              comparison->path, rank, comparison->side->ranks[rank].device, device->id);
+        enum shunt_status status = shunt_plan_get_part(comparison->plan, d, &part, err);
+        if (status == SHUNT_OK)
+            status = compare_rank(comparison, &part, rank, err);
+        if (status != SHUNT_OK)
+            return status;
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status compare_tensors(struct arena *arena, const struct comparison *comparison,
+                                         struct shunt_err *err)
+{
+    const struct space *space = comparison->space;
+    if (shunt_plan_tensor_count(comparison->plan) != space->tensor_count)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: found %u tensors, the plan has %u", comparison->path,
+                          space->tensor_count, shunt_plan_tensor_count(comparison->plan));
+    for (uint32_t i = 0; i < space->item_count; i++) {
+        const struct space_item *item = &space->items[i];
+        const struct space_family *family = &space->families[item->family];
+        const struct shunt_plan_tensor *tensor = shunt_plan_get_tensor(comparison->plan, item->tensor);
+        const char *name = shunt_plan_string(comparison->plan, tensor->name);
+        if (i > 0 && item->tensor == space->items[i - 1].tensor)
+            continue;
+        if (strcmp(name, space_tensor_name(arena, family, item->layer)) != 0 || tensor->ndim != family->ndim ||
+            memcmp(shunt_plan_tensor_dims(comparison->plan, item->tensor), family->shape,
+                   family->ndim * sizeof(int64_t)) != 0)
+            return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: tensor %s of the plan has another name or shape",
+                              comparison->path, name);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status compare_documents(struct arena *arena, const struct shunt_plan *plan,
+                                           const struct compile_documents *documents, struct shunt_err *err)
+{
+    struct space *space;
+    struct comparison from = {.plan = plan, .path = documents->from->path, .own = SHUNT_SIDE_FROM};
+    struct comparison to = {.plan = plan, .path = documents->to->path, .own = SHUNT_SIDE_TO};
+    struct side *side;
+    enum shunt_status status = space_build(arena, documents->model, documents->from, documents->to, &space, err);
+    if (status != SHUNT_OK)
+        return status;
+    from.space = to.space = space;
+    status = compare_tensors(arena, &from, err);
+    if (status == SHUNT_OK)
+        status = side_build(arena, space, documents->from, &side, err);
+    if (status != SHUNT_OK)
+        return status;
+    from.side = side;
+    status = compare_side(&from, err);
+    if (status == SHUNT_OK)
+        status = side_build(arena, space, documents->to, &side, err);
+    if (status != SHUNT_OK)
+        return status;
+    to.side = side;
+    return compare_side(&to, err);
+}
+
+enum shunt_status cli_compare_layouts(const struct shunt_plan *plan, const char *from_path, const char *to_path,
+                                      FILE *diag, struct shunt_err *err)
+{
+    const struct compile_options options = {.from_path = from_path, .to_path = to_path};
+    struct compile_documents documents;
+    enum shunt_status status = compile_load(&options, &documents, diag);
+    if (status != SHUNT_OK)
+        return status;
+    struct arena *arena = malloc(sizeof(*arena));
+    if (arena == NULL) {
+        compile_unload(&documents);
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    }
+    arena_init(arena);
+    if (setjmp(arena->on_failure) == 0)
+        status = compare_documents(arena, plan, &documents, err);
+    else
+        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory while comparing layouts");
+    arena_finish(arena);
+    free(arena);
+    compile_unload(&documents);
+    return status;
+}

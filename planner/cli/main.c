@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The `shunt` command: finds the verb in one table and runs it. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "shunt/plan_format.h"
+
+struct verb {
+    const char *name; /* first: cli_nearest() reads it */
+    int (*run)(int argc, char **argv);
+    const char *planned; /* what it will do; NULL once it runs */
+};
+
+static const struct verb verbs[] = {
+    {"plan", cmd_plan, NULL},
+    {"inspect", cmd_inspect, NULL},
+    {"verify", cmd_verify, NULL},
+    {"layout", cmd_layout, NULL},
+    {"diff", cmd_diff, NULL},
+    {"simulate", NULL, "replay a plan on the model of another cluster"},
+    {"precompile", NULL, "compile the plans of a ladder of layouts"},
+    {"salvage", NULL, "plan from where a broken move stopped"},
+    {"serve", NULL, "answer requests for plans"},
+};
+#define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
+
+static const char about[] =
+    "Shunt changes the parallelism of a running training job. This command compiles two layouts into a plan, and shows "
+    "and proves plans; shunt-exec replays them.";
+
+static const char usage[] = "usage: shunt VERB [arguments] | shunt help [VERB] | shunt --help | shunt --version\n";
+
+static int run_help_kind(const struct verb *verb, const char *option)
+{
+    char name[16], help[16];
+    char *argv[] = {name, help, NULL};
+
+    snprintf(name, sizeof(name), "%s", verb->name);
+    snprintf(help, sizeof(help), "%s", option);
+    return verb->run(2, argv);
+}
+
+static void print_verbs(bool planned)
+{
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if ((verbs[i].planned != NULL) != planned)
+            continue;
+        printf("  %-12s", verbs[i].name);
+        if (planned)
+            puts(verbs[i].planned);
+        else
+            run_help_kind(&verbs[i], "--help=summary");
+    }
+}
+
+static int print_help(void)
+{
+    printf("%s\n", usage);
+    cli_print_wrapped(about, 0);
+    printf("\nverbs:\n");
+    print_verbs(false);
+    printf("\nnot in this version:\n");
+    print_verbs(true);
+    printf("\nshunt help VERB prints the options of a verb.\n");
+    return 0;
+}
+
+static int print_man(void)
+{
+    cli_man_head("shunt", "plan compiler for changing the parallelism of a training job");
+    puts(".SH SYNOPSIS\n.B shunt\nVERB [arguments]");
+    puts(".SH DESCRIPTION");
+    cli_man_text(about);
+    puts(".SH VERBS");
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (verbs[i].planned != NULL)
+            continue;
+        printf(".TP\n.BR shunt\\-%s (1)\n", verbs[i].name);
+        run_help_kind(&verbs[i], "--help=summary");
+    }
+    puts(".SH ENVIRONMENT\n.TP\n.B SHUNT_PLANS\nfolder of the built\\-in models and clusters");
+    puts(".SH SEE ALSO\n.BR shunt\\-exec (1)");
+    return 0;
+}
+
+static int print_version(void)
+{
+    printf("shunt %s (plan format %u.%u)\n", cli_version(), SHUNT_PLAN_VERSION_MAJOR, SHUNT_PLAN_VERSION_MINOR);
+    return 0;
+}
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    }
+    fprintf(stderr, "shunt: unknown verb \"%s\"; the nearest is \"%s\"\n%s", name,
+            cli_nearest(name, verbs, VERB_COUNT, sizeof(verbs[0])), usage);
+    return NULL;
+}
+
+/* shunt help [--man] [VERB]; the man pages of the build come from --man */
+static int run_help(int argc, char **argv)
+{
+    bool man = argc > 1 && strcmp(argv[1], "--man") == 0;
+    const char *name = argv[man ? 2 : 1];
+    const struct verb *verb;
+
+    if (name == NULL)
+        return man ? print_man() : print_help();
+    verb = find_verb(name);
+    if (verb == NULL)
+        return 2;
+    if (verb->planned != NULL) {
+        printf("shunt %s: %s; not in this version\n", verb->name, verb->planned);
+        return 0;
+    }
+    return run_help_kind(verb, man ? "--help=man" : "--help");
+}
+
+static int run_verb(int argc, char **argv)
+{
+    const struct verb *verb = find_verb(argv[0]);
+
+    if (verb == NULL)
+        return 2;
+    if (verb->planned != NULL) {
+        fprintf(stderr, "shunt: not supported: the verb \"%s\" is not in this version\n", verb->name);
+        return 1;
+    }
+    return verb->run(argc, argv);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return print_help();
+    if (strcmp(argv[1], "--version") == 0)
+        return print_version();
+    if (strcmp(argv[1], "help") == 0)
+        return run_help(argc - 1, argv + 1);
+    return run_verb(argc - 1, argv + 1);
+}
+
+/* Results that did not reach stdout are an error, also when only the last flush finds out. */
+static int close_stdout(int code)
+{
+    bool failed = ferror(stdout) != 0;
+    int error = errno;
+
+    if (fclose(stdout) != 0) {
+        failed = true;
+        error = errno;
+    }
+    if (!failed)
+        return code;
+    fprintf(stderr, "shunt: write to stdout: %s\n", error != 0 ? strerror(error) : "failed");
+    return 3;
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+
+    errno = 0;
+    code = dispatch(argc, argv);
+    return close_stdout(code);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "emit/digest.h"
+#include "emit/file.h"
+#include "routing/route.h"
+#include "schedule/schedule.h"
+
+/** The document that an override or a layout's own field names, as a path; NULL with diag written. */
+static char *find_document(const char *override, const struct cfg_layout *layout, const char *own,
+                           struct cfg_pos own_pos, const char *field, const char *folder, FILE *diag)
+{
+    if (override != NULL)
+        return cfg_resolve("./", override, folder, diag);
+    if (own != NULL)
+        return cfg_resolve(layout->path, own, folder, diag);
+    fprintf(diag, "%s:%u:%u: %s: found nothing, expected the name of a %s document (or --%s)\n", layout->path,
+            own_pos.line > 0 ? own_pos.line : 1, own_pos.column > 0 ? own_pos.column : 1, field, field, field);
+    return NULL;
+}
+
+static enum shunt_status load_model(const struct compile_options *options, const struct cfg_layout *layout,
+                                    struct cfg_model **model_out, FILE *diag)
+{
+    char *path = find_document(options->model, layout, layout->model, layout->model_pos, "model", "models", diag);
+    if (path == NULL)
+        return SHUNT_ERR_INPUT;
+    enum shunt_status status = cfg_model_load(path, model_out, diag);
+    free(path);
+    return status;
+}
+
+static enum shunt_status load_cluster(const struct compile_options *options, struct compile_documents *documents,
+                                      FILE *diag)
+{
+    const struct cfg_layout *layout =
+        documents->from->cluster == NULL && documents->to->cluster != NULL ? documents->to : documents->from;
+    const char *own = layout->cluster != NULL ? layout->cluster : "local";
+    char *path = find_document(options->cluster, layout, own, layout->cluster_pos, "cluster", "clusters", diag);
+    if (path == NULL)
+        return SHUNT_ERR_INPUT;
+    enum shunt_status status = cfg_cluster_load(path, &documents->cluster, diag);
+    free(path);
+    return status;
+}
+
+/** Both layouts must speak of one model: the same file, or two that mean the same. */
+static enum shunt_status check_same_model(const struct compile_options *options,
+                                          const struct compile_documents *documents, FILE *diag)
+{
+    struct cfg_model *other = NULL;
+    uint8_t a[SHUNT_PLAN_DIGEST_BYTES], b[SHUNT_PLAN_DIGEST_BYTES];
+    if (options->model != NULL || documents->to->model == NULL)
+        return SHUNT_OK;
+    enum shunt_status status = load_model(options, documents->to, &other, diag);
+    if (status != SHUNT_OK)
+        return status;
+    status = digest_model(documents->model, a);
+    if (status == SHUNT_OK)
+        status = digest_model(other, b);
+    if (status == SHUNT_OK && memcmp(a, b, sizeof(a)) != 0) {
+        fprintf(diag, "%s:%u:%u: model: found %s (%s), expected the model of %s, %s (%s)\n", documents->to->path,
+                documents->to->model_pos.line, documents->to->model_pos.column, other->name, other->path,
+                documents->from->path, documents->model->name, documents->model->path);
+        status = SHUNT_ERR_INPUT;
+    }
+    cfg_model_free(other);
+    return status;
+}
+
+enum shunt_status compile_load(const struct compile_options *options, struct compile_documents *documents_out,
+                               FILE *diag)
+{
+    struct compile_documents documents = {0};
+    enum shunt_status status = cfg_layout_load(options->from_path, &documents.from, diag);
+    enum shunt_status other = cfg_layout_load(options->to_path, &documents.to, diag);
+    status = status == SHUNT_OK ? other : status;
+    if (status == SHUNT_OK)
+        status =
+            load_model(options, documents.from->model != NULL ? documents.from : documents.to, &documents.model, diag);
+    if (status == SHUNT_OK)
+        status = check_same_model(options, &documents, diag);
+    if (status == SHUNT_OK)
+        status = load_cluster(options, &documents, diag);
+    if (status == SHUNT_OK)
+        *documents_out = documents;
+    else
+        compile_unload(&documents);
+    return status;
+}
+
+enum shunt_status compile_load_one(const struct compile_options *options, struct compile_documents *documents_out,
+                                   FILE *diag)
+{
+    struct compile_documents documents = {0};
+    enum shunt_status status = cfg_layout_load(options->from_path, &documents.from, diag);
+    if (status == SHUNT_OK)
+        status = load_model(options, documents.from, &documents.model, diag);
+    if (status == SHUNT_OK)
+        *documents_out = documents;
+    else
+        compile_unload(&documents);
+    return status;
+}
+
+void compile_unload(struct compile_documents *documents)
+{
+    cfg_layout_free(documents->from);
+    cfg_layout_free(documents->to);
+    cfg_model_free(documents->model);
+    cfg_cluster_free(documents->cluster);
+    *documents = (struct compile_documents){0};
+}
+
+static enum shunt_status run_stages(struct arena *arena, const struct compile_options *options,
+                                    const struct compile_documents *documents, unsigned char **bytes_out,
+                                    size_t *size_out, struct shunt_err *err)
+{
+    struct space *space;
+    struct side *from, *to;
+    struct world *world;
+    struct route *route;
+    struct schedule schedule;
+    enum shunt_status status = space_build(arena, documents->model, documents->from, documents->to, &space, err);
+    if (status == SHUNT_OK)
+        status = side_build(arena, space, documents->from, &from, err);
+    if (status == SHUNT_OK)
+        status = side_build(arena, space, documents->to, &to, err);
+    if (status == SHUNT_OK)
+        status = world_build(arena, documents->cluster, from, to, &world, err);
+    if (status == SHUNT_OK)
+        status = route_build(arena, space, from, to, world, &route, err);
+    if (status != SHUNT_OK)
+        return status;
+    struct problem *problem = problem_build(
+        arena, route, options->cap_given ? options->cap : documents->cluster->device_memory, options->staging);
+    if (!options->staging_given)
+        problem->staging = schedule_default_staging(problem);
+    status = schedule_build(arena, problem, &schedule, err);
+    if (status != SHUNT_OK)
+        return status;
+    const struct file_input input = {.model = documents->model,
+                                     .cluster = documents->cluster,
+                                     .route = route,
+                                     .problem = problem,
+                                     .schedule = &schedule};
+    return file_assemble(arena, &input, bytes_out, size_out, err);
+}
+
+enum shunt_status compile_plan(const struct compile_options *options, const struct compile_documents *documents,
+                               void **bytes_out, size_t *size_out, struct shunt_err *err)
+{
+    struct arena *arena = malloc(sizeof(*arena));
+    if (arena == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    arena_init(arena);
+    if (setjmp(arena->on_failure) != 0) {
+        arena_finish(arena);
+        free(arena);
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory while compiling the plan");
+    }
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    enum shunt_status status = run_stages(arena, options, documents, &bytes, &size, err);
+    void *copy = status == SHUNT_OK ? malloc(size) : NULL;
+    if (status == SHUNT_OK && copy == NULL)
+        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %zu bytes", size);
+    if (status == SHUNT_OK) {
+        memcpy(copy, bytes, size);
+        *bytes_out = copy;
+        *size_out = size;
+    }
+    arena_finish(arena);
+    free(arena);
+    return status;
+}

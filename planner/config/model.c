@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "collide.h"
+#include "names.h"
+#include "tables.h"
+
+#define MOST_EXTENT   (INT64_C(1) << 40)
+#define MOST_ELEMENTS (INT64_C(1) << 56) /* of the whole model: bytes of all states stay below 2^62 */
+
+/* ---- cut ----------------------------------------------------------------------------- */
+
+enum { CUT_DIM, CUT_SEGMENTS, CUT_PAD };
+
+static void check_cut(struct cfg_scope *scope)
+{
+    const struct cfg_tensor *tensor = scope->object;
+    if (!tensor->pad_vocab)
+        return;
+    if (cfg_scope_usable(scope, CFG_BIT(CUT_DIM)) && tensor->cut_dim != 0)
+        cfg_scope_report(scope, "pad", "found `vocab` with dim %" PRId32 ", expected it with dim 0 only",
+                         tensor->cut_dim);
+    if (cfg_node_find(scope->node, "segments") != NULL)
+        cfg_scope_report(scope, "pad", "found `vocab` beside segments, expected one or the other");
+}
+
+static const struct cfg_choice pads[] = {{"vocab", 1}, {NULL, 0}};
+
+static const struct cfg_field cut_fields[] = {
+    [CUT_DIM] = {.key = "dim",
+                 .type = CFG_COUNT,
+                 .required = true,
+                 CFG_MEMBER(struct cfg_tensor, cut_dim),
+                 .max = SHUNT_MAX_DIMS - 1,
+                 .absent = -1,
+                 .help = "Dimension that is split over tp"},
+    [CUT_SEGMENTS] = {.key = "segments",
+                      .type = CFG_LIST,
+                      CFG_MEMBER(struct cfg_tensor, segments),
+                      CFG_NUMBER(struct cfg_tensor, segment_count),
+                      .min = 1,
+                      .max = 4096,
+                      .element_max = MOST_EXTENT,
+                      .help = "Lengths of fused parts along dim, each split by itself; absent: one part"},
+    [CUT_PAD] = {.key = "pad",
+                 .type = CFG_CHOICE,
+                 CFG_MEMBER(struct cfg_tensor, pad_vocab),
+                 .choices = pads,
+                 .absent = 0,
+                 .help = "`vocab`: dim 0 is padded as the layout's `vocab` says before it is split"},
+};
+
+static const struct cfg_table cut_table = {
+    .help = "How a tensor is split over tp",
+    .fields = cut_fields,
+    .field_count = sizeof(cut_fields) / sizeof(cut_fields[0]),
+    .check = check_cut,
+};
+
+/* ---- layers of one tensor ------------------------------------------------------------- */
+
+static const struct cfg_field range_fields[] = {
+    {.key = "from",
+     .type = CFG_COUNT,
+     CFG_MEMBER(struct cfg_tensor, layer_begin),
+     .max = CFG_MOST_LAYERS,
+     .fallback = "0",
+     .help = "First layer that has the tensor"},
+    {.key = "to",
+     .type = CFG_COUNT,
+     CFG_MEMBER(struct cfg_tensor, layer_end),
+     .min = 1,
+     .max = CFG_MOST_LAYERS,
+     .absent = -1, /* the model's layers, once they are known */
+     .help = "First layer that has it no more; absent: the model's `layers`"},
+};
+
+static const struct cfg_table range_table = {
+    .help = "Layers that have the tensor, half-open",
+    .fields = range_fields,
+    .field_count = sizeof(range_fields) / sizeof(range_fields[0]),
+};
+
+/* ---- tensors ----------------------------------------------------------------------------- */
+
+enum {
+    TENSOR_NAME,
+    TENSOR_SHAPE,
+    TENSOR_STAGE,
+    TENSOR_CUT,
+    TENSOR_TIED,
+    TENSOR_LAYERS,
+    TENSOR_KIND,
+    TENSOR_DTYPE,
+    TENSOR_FIELD_COUNT
+};
+
+/* Product of the extents; more than MOST_ELEMENTS if it is too large for an int64_t. */
+static int64_t tensor_elements(const struct cfg_tensor *tensor)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < tensor->ndim; d++) {
+        if (__builtin_mul_overflow(elements, tensor->shape[d], &elements))
+            return INT64_MAX;
+    }
+    return elements;
+}
+
+/* The stage follows from the name if it is not written; "{i}" and stage `layer` go together. */
+static void check_stage(struct cfg_scope *scope)
+{
+    struct cfg_tensor *tensor = scope->object;
+    if (!cfg_scope_usable(scope, CFG_BIT(TENSOR_NAME) | CFG_BIT(TENSOR_STAGE)))
+        return;
+    bool per_layer = strstr(tensor->name, CFG_LAYER_MARK) != NULL;
+    if (cfg_node_find(scope->node, "stage") == NULL) {
+        if (!per_layer)
+            cfg_scope_report(scope, "stage",
+                             "found no such key, expected `first`, `last` or `all` (the name has no {i})");
+        return;
+    }
+    if (per_layer && tensor->stage != CFG_STAGE_LAYER)
+        cfg_scope_report(scope, "stage", "found a stage for a name with {i}, expected `layer`");
+    if (!per_layer && tensor->stage == CFG_STAGE_LAYER)
+        cfg_scope_report(scope, "stage", "found `layer` for a name without {i}, expected `first`, `last` or `all`");
+}
+
+/* What belongs to one stage only. */
+static void check_stage_company(struct cfg_scope *scope)
+{
+    const struct cfg_tensor *tensor = scope->object;
+    bool per_layer = tensor->name != NULL && strstr(tensor->name, CFG_LAYER_MARK) != NULL;
+    if (!cfg_scope_usable(scope, CFG_BIT(TENSOR_NAME) | CFG_BIT(TENSOR_STAGE)))
+        return;
+    if (tensor->tied_last && tensor->stage != CFG_STAGE_FIRST)
+        cfg_scope_report(scope, "tied", "found `last`, expected it with stage `first` only");
+    if (!per_layer && cfg_node_find(scope->node, "layers") != NULL)
+        cfg_scope_report(scope, "layers", "found layers for a name without {i}, expected none");
+}
+
+static void check_segments(struct cfg_scope *scope)
+{
+    const struct cfg_tensor *tensor = scope->object;
+    int64_t sum = 0, extent = tensor->shape[tensor->cut_dim];
+    for (uint32_t s = 0; s < tensor->segment_count; s++)
+        sum += tensor->segments[s];
+    if (sum != extent)
+        cfg_scope_report(scope, "cut.segments",
+                         "found a sum of %" PRId64 ", expected the extent of dimension %" PRId32 ", which is %" PRId64,
+                         sum, tensor->cut_dim, extent);
+}
+
+/* One segment over the whole dimension when the document names none. */
+static void default_segment(struct cfg_scope *scope)
+{
+    struct cfg_tensor *tensor = scope->object;
+    tensor->segments = cfg_alloc(sizeof(*tensor->segments));
+    if (tensor->segments == NULL) {
+        scope->loader->out_of_memory = true;
+        return;
+    }
+    tensor->segments[0] = tensor->shape[tensor->cut_dim];
+    tensor->segment_count = 1;
+}
+
+static void check_cut_of_shape(struct cfg_scope *scope)
+{
+    const struct cfg_tensor *tensor = scope->object;
+    if (!cfg_scope_usable(scope, CFG_BIT(TENSOR_SHAPE) | CFG_BIT(TENSOR_CUT)) || tensor->cut_dim < 0)
+        return;
+    if (tensor->cut_dim >= (int32_t)tensor->ndim)
+        cfg_scope_report(scope, "cut.dim", "found %" PRId32 ", expected a dimension of the shape, below %" PRIu32,
+                         tensor->cut_dim, tensor->ndim);
+    else if (tensor->segments != NULL)
+        check_segments(scope);
+    else
+        default_segment(scope);
+}
+
+static void check_tensor(struct cfg_scope *scope)
+{
+    const struct cfg_tensor *tensor = scope->object;
+    check_stage(scope);
+    check_stage_company(scope);
+    check_cut_of_shape(scope);
+    if (cfg_scope_usable(scope, CFG_BIT(TENSOR_SHAPE)) && tensor_elements(tensor) >= MOST_ELEMENTS)
+        cfg_scope_report(scope, "shape", "found %" PRId64 " elements or more, expected fewer than 2^56", MOST_ELEMENTS);
+}
+
+static const struct cfg_choice stages[] = {{"layer", CFG_STAGE_LAYER},
+                                           {"first", CFG_STAGE_FIRST},
+                                           {"last", CFG_STAGE_LAST},
+                                           {"all", CFG_STAGE_ALL},
+                                           {NULL, 0}};
+static const struct cfg_choice tensor_kinds[] = {{"weight", CFG_KIND_WEIGHT}, {"buffer", CFG_KIND_BUFFER}, {NULL, 0}};
+static const struct cfg_choice ties[] = {{"last", 1}, {NULL, 0}};
+
+static const struct cfg_field tensor_fields[] = {
+    [TENSOR_NAME] = {.key = "name",
+                     .type = CFG_TEXT,
+                     .required = true,
+                     CFG_MEMBER(struct cfg_tensor, name),
+                     .accept = cfg_accept_tensor_name,
+                     .help = "Global name; {i} stands for the layer number"},
+    [TENSOR_SHAPE] = {.key = "shape",
+                      .type = CFG_ARRAY,
+                      .required = true,
+                      CFG_MEMBER(struct cfg_tensor, shape),
+                      CFG_NUMBER(struct cfg_tensor, ndim),
+                      .min = 1,
+                      .max = SHUNT_MAX_DIMS,
+                      .element_max = MOST_EXTENT,
+                      .help = "Logical shape, without padding"},
+    [TENSOR_STAGE] = {.key = "stage",
+                      .type = CFG_CHOICE,
+                      CFG_MEMBER(struct cfg_tensor, stage),
+                      .choices = stages,
+                      .absent = CFG_STAGE_LAYER,
+                      .help = "Pipeline stage that has it; may be left out when the name has {i}"},
+    [TENSOR_CUT] = {.key = "cut",
+                    .type = CFG_TABLE,
+                    .table = &cut_table,
+                    .help = "How it is split over tp; absent: every rank of the stage has all of it"},
+    [TENSOR_TIED] = {.key = "tied",
+                     .type = CFG_CHOICE,
+                     CFG_MEMBER(struct cfg_tensor, tied_last),
+                     .choices = ties,
+                     .absent = 0,
+                     .help = "`last`: a copy on the last stage too, when pp is above 1"},
+    [TENSOR_LAYERS] = {.key = "layers",
+                       .type = CFG_TABLE,
+                       .table = &range_table,
+                       .help = "Layers that have it; absent: all"},
+    [TENSOR_KIND] = {.key = "kind",
+                     .type = CFG_CHOICE,
+                     CFG_MEMBER(struct cfg_tensor, kind),
+                     .choices = tensor_kinds,
+                     .absent = CFG_KIND_WEIGHT,
+                     .help = "A weight has the layout's states, a buffer only its value; absent: `weight`"},
+    [TENSOR_DTYPE] = {.key = "dtype",
+                      .type = CFG_CHOICE,
+                      CFG_MEMBER(struct cfg_tensor, dtype),
+                      .choice_name = shunt_dtype_name,
+                      .absent = -1,
+                      .help = "Element type of the weight or buffer; absent: the layout's `state.param`"},
+};
+
+static const struct cfg_table tensor_table = {
+    .help = "A tensor, or one tensor per layer",
+    .fields = tensor_fields,
+    .field_count = TENSOR_FIELD_COUNT,
+    .size = sizeof(struct cfg_tensor),
+    CFG_POS(struct cfg_tensor, pos),
+    .check = check_tensor,
+};
+
+/* ---- scalars ------------------------------------------------------------------------------- */
+
+static const struct cfg_field scalar_fields[] = {
+    {.key = "name",
+     .type = CFG_TEXT,
+     .required = true,
+     CFG_MEMBER(struct cfg_scalar, name),
+     .accept = cfg_accept_scalar_name,
+     .help = "Global name"},
+    {.key = "dtype",
+     .type = CFG_CHOICE,
+     .required = true,
+     CFG_MEMBER(struct cfg_scalar, dtype),
+     .choice_name = shunt_dtype_name,
+     .help = "Element type"},
+    {.key = "count",
+     .type = CFG_COUNT,
+     CFG_MEMBER(struct cfg_scalar, count),
+     .min = 1,
+     .max = 1 << 24,
+     .fallback = "1",
+     .help = "Elements"},
+};
+
+static const struct cfg_table scalar_table = {
+    .help = "A small value that every rank holds whole",
+    .fields = scalar_fields,
+    .field_count = sizeof(scalar_fields) / sizeof(scalar_fields[0]),
+    .size = sizeof(struct cfg_scalar),
+    CFG_POS(struct cfg_scalar, pos),
+};
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+enum {
+    MODEL_KIND,
+    MODEL_NAME,
+    MODEL_LAYERS,
+    MODEL_HEADS,
+    MODEL_KV_HEADS,
+    MODEL_TENSORS,
+    MODEL_SCALARS,
+    MODEL_FIELD_COUNT
+};
+
+static void check_heads(struct cfg_scope *scope)
+{
+    const struct cfg_model *model = scope->object;
+    if (!cfg_scope_usable(scope, CFG_BIT(MODEL_HEADS) | CFG_BIT(MODEL_KV_HEADS)) || model->kv_heads == 0)
+        return;
+    if (model->heads == 0)
+        cfg_scope_report(scope, "kv_heads", "found %" PRId64 " without `heads`, expected both or `heads` alone",
+                         model->kv_heads);
+    else if (model->heads % model->kv_heads != 0)
+        cfg_scope_report(scope, "kv_heads", "found %" PRId64 ", expected a divisor of heads, which is %" PRId64,
+                         model->kv_heads, model->heads);
+}
+
+/* from < to <= the model's layers */
+static void check_layers(struct cfg_scope *scope, uint32_t index)
+{
+    struct cfg_model *model = scope->object;
+    struct cfg_tensor *tensor = &model->tensors[index];
+    if (tensor->layer_end < 0)
+        tensor->layer_end = model->layers;
+    if (tensor->layer_begin < tensor->layer_end && tensor->layer_end <= model->layers)
+        return;
+    const struct cfg_path list = {.up = scope->path, .key = "tensors"};
+    const struct cfg_path entry = {.up = &list, .index = index};
+    const struct cfg_path path = {.up = &entry, .key = "layers"};
+    cfg_report(scope->loader->diag, tensor->pos, &path,
+               "found layers from %" PRId64 " to %" PRId64 ", expected from < to <= layers, which is %" PRId64,
+               tensor->layer_begin, tensor->layer_end, model->layers);
+}
+
+static void check_elements(struct cfg_scope *scope)
+{
+    const struct cfg_model *model = scope->object;
+    int64_t sum = 0;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const struct cfg_tensor *tensor = &model->tensors[t];
+        int64_t copies = tensor->stage == CFG_STAGE_LAYER ? tensor->layer_end - tensor->layer_begin : 1, elements;
+        if (__builtin_mul_overflow(tensor_elements(tensor), copies, &elements) ||
+            __builtin_add_overflow(sum, elements, &sum) || sum >= MOST_ELEMENTS) {
+            cfg_scope_report(scope, "tensors", "found %" PRId64 " elements or more in all, expected fewer than 2^56",
+                             MOST_ELEMENTS);
+            return;
+        }
+    }
+}
+
+static void check_model(struct cfg_scope *scope)
+{
+    const struct cfg_model *model = scope->object;
+    check_heads(scope);
+    if (!cfg_scope_usable(scope, CFG_BIT(MODEL_LAYERS)))
+        return;
+    for (uint32_t t = 0; t < model->tensor_count; t++)
+        check_layers(scope, t);
+    cfg_check_names(scope);
+    if (cfg_scope_usable(scope, CFG_BIT(MODEL_TENSORS)))
+        check_elements(scope);
+}
+
+static const struct cfg_choice kinds[] = {{"model", 0}, {NULL, 0}};
+
+static const struct cfg_field model_fields[] = {
+    [MODEL_KIND] = CFG_KIND_FIELD(kinds),
+    [MODEL_NAME] = {.key = "name",
+                    .type = CFG_TEXT,
+                    .required = true,
+                    CFG_MEMBER(struct cfg_model, name),
+                    .accept = cfg_accept_name,
+                    .help = "Name of the model"},
+    [MODEL_LAYERS] = {.key = "layers",
+                      .type = CFG_COUNT,
+                      .required = true,
+                      CFG_MEMBER(struct cfg_model, layers),
+                      .min = 1,
+                      .max = CFG_MOST_LAYERS,
+                      .help = "Layers of the network"},
+    [MODEL_HEADS] = {.key = "heads",
+                     .type = CFG_COUNT,
+                     CFG_MEMBER(struct cfg_model, heads),
+                     .min = 1,
+                     .max = MOST_EXTENT,
+                     .absent = 0,
+                     .help = "Query heads; tp must divide them"},
+    [MODEL_KV_HEADS] = {.key = "kv_heads",
+                        .type = CFG_COUNT,
+                        CFG_MEMBER(struct cfg_model, kv_heads),
+                        .min = 1,
+                        .max = MOST_EXTENT,
+                        .absent = 0,
+                        .help = "Key and value heads; a divisor of heads"},
+    [MODEL_TENSORS] = {.key = "tensors",
+                       .type = CFG_LIST,
+                       .required = true,
+                       CFG_MEMBER(struct cfg_model, tensors),
+                       CFG_NUMBER(struct cfg_model, tensor_count),
+                       .min = 1,
+                       .max = CFG_MOST_TENSORS,
+                       .table = &tensor_table,
+                       .help = "The tensors, with global names"},
+    [MODEL_SCALARS] = {.key = "scalars",
+                       .type = CFG_LIST,
+                       CFG_MEMBER(struct cfg_model, scalars),
+                       CFG_NUMBER(struct cfg_model, scalar_count),
+                       .max = CFG_MOST_TENSORS,
+                       .table = &scalar_table,
+                       .help = "Small values that every rank holds whole"},
+};
+
+static const struct cfg_table model_table = {
+    .help = "The tensors of a network",
+    .fields = model_fields,
+    .field_count = MODEL_FIELD_COUNT,
+    .size = sizeof(struct cfg_model),
+    .check = check_model,
+};
+
+const struct cfg_document cfg_model_document = {"model", "Shunt model", &model_table};

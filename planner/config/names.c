@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "names.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define MAX_NAME_BYTES      255
+#define MAX_REFERENCE_BYTES 4095
+
+/* Control characters: below 0x20, 0x7F, and the C1 set, which is 0xC2 0x80..0x9F in UTF-8. */
+static bool has_control(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i], next = i + 1 < length ? (unsigned char)text[i + 1] : 0;
+        if (byte < 0x20 || byte == 0x7F || (byte == 0xC2 && next < 0xA0))
+            return true;
+    }
+    return false;
+}
+
+static bool contains(const char *text, size_t length, const char *part)
+{
+    return memmem(text, length, part, strlen(part)) != NULL;
+}
+
+const char *cfg_accept_name(const char *text, size_t length)
+{
+    if (length == 0 || length > MAX_NAME_BYTES)
+        return "a name of 1 to 255 bytes";
+    if (has_control(text, length))
+        return "a name without control characters";
+    if (text[0] == ' ' || text[length - 1] == ' ')
+        return "a name without spaces at its ends";
+    return NULL;
+}
+
+const char *cfg_accept_scalar_name(const char *text, size_t length)
+{
+    const char *wanted = cfg_accept_name(text, length);
+    if (wanted != NULL)
+        return wanted;
+    if (contains(text, length, "/") || contains(text, length, ".."))
+        return "a name without `/` and `..`";
+    return NULL;
+}
+
+const char *cfg_accept_tensor_name(const char *text, size_t length)
+{
+    const char *wanted = cfg_accept_scalar_name(text, length);
+    if (wanted != NULL)
+        return wanted;
+    size_t braces = 0;
+    for (size_t i = 0; i < length; i++)
+        braces += text[i] == '{' || text[i] == '}';
+    if (braces == 0 || (braces == 2 && contains(text, length, CFG_LAYER_MARK)))
+        return NULL;
+    return "a name with at most one `{i}` and no other brace";
+}
+
+const char *cfg_accept_reference(const char *text, size_t length)
+{
+    if (length == 0 || length > MAX_REFERENCE_BYTES || has_control(text, length))
+        return "the name of a built-in or a path of at most 4095 bytes without control characters";
+    return NULL;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emit/digest.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/** A canonical text that is hashed when it is closed. */
+struct text {
+    FILE *file;
+    char *bytes;
+    size_t size;
+};
+
+static bool text_open(struct text *text)
+{
+    *text = (struct text){0};
+    text->file = open_memstream(&text->bytes, &text->size);
+    return text->file != NULL;
+}
+
+static enum shunt_status text_close(struct text *text, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    bool written = !ferror(text->file);
+    written = fclose(text->file) == 0 && written;
+    bool hashed = written && EVP_Digest(text->bytes, text->size, out, NULL, EVP_sha256(), NULL) == 1;
+    free(text->bytes);
+    return hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
+}
+
+enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    struct shunt_plan_header header;
+    if (size < sizeof(header))
+        return SHUNT_ERR_PLAN;
+    memcpy(&header, bytes, sizeof(header));
+    memset(header.plan_id, 0, sizeof(header.plan_id));
+    header.header_crc32c = 0;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    if (context == NULL)
+        return SHUNT_ERR_NOMEM;
+    bool hashed = EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+                  EVP_DigestUpdate(context, &header, sizeof(header)) == 1 &&
+                  EVP_DigestUpdate(context, (const char *)bytes + sizeof(header), size - sizeof(header)) == 1 &&
+                  EVP_DigestFinal_ex(context, out, NULL) == 1;
+    EVP_MD_CTX_free(context);
+    return hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
+}
+
+static void print_tensor(FILE *file, const struct cfg_tensor *tensor)
+{
+    fprintf(file, "tensor %zu:%s stage %d tied %d kind %d dtype %d layers %lld %lld shape", strlen(tensor->name),
+            tensor->name, (int)tensor->stage, (int)tensor->tied_last, (int)tensor->kind, (int)tensor->dtype,
+            (long long)tensor->layer_begin, (long long)tensor->layer_end);
+    for (uint32_t d = 0; d < tensor->ndim; d++)
+        fprintf(file, " %lld", (long long)tensor->shape[d]);
+    fprintf(file, " cut %d pad %d segments", (int)tensor->cut_dim, (int)tensor->pad_vocab);
+    for (uint32_t s = 0; tensor->segments != NULL && s < tensor->segment_count; s++)
+        fprintf(file, " %lld", (long long)tensor->segments[s]);
+    fputc('\n', file);
+}
+
+enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    struct text text;
+    if (!text_open(&text))
+        return SHUNT_ERR_NOMEM;
+    fprintf(text.file, "model 1 %zu:%s layers %lld heads %lld %lld\n", strlen(model->name), model->name,
+            (long long)model->layers, (long long)model->heads, (long long)model->kv_heads);
+    for (uint32_t t = 0; t < model->tensor_count; t++)
+        print_tensor(text.file, &model->tensors[t]);
+    for (uint32_t s = 0; s < model->scalar_count; s++)
+        fprintf(text.file, "scalar %zu:%s dtype %d count %lld\n", strlen(model->scalars[s].name),
+                model->scalars[s].name, (int)model->scalars[s].dtype, (long long)model->scalars[s].count);
+    return text_close(&text, out);
+}
+
+enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    struct text text;
+    if (!text_open(&text))
+        return SHUNT_ERR_NOMEM;
+    fprintf(text.file, "cluster 1 %zu:%s node %lld nodes %lld memory %llu reserve %llu transport %llu\n",
+            strlen(cluster->name), cluster->name, (long long)cluster->devices_per_node, (long long)cluster->nodes,
+            (unsigned long long)cluster->device_memory, (unsigned long long)cluster->device_reserve,
+            (unsigned long long)cluster->transport_buffers);
+    fprintf(text.file, "rates %a %a %a costs %a %a\n", cluster->intra_node_bytes_per_second,
+            cluster->inter_node_bytes_per_second, cluster->copy_bytes_per_second, cluster->round_seconds,
+            cluster->message_seconds);
+    return text_close(&text, out);
+}
+
+enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
+                                uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    struct text text;
+    if (!text_open(&text))
+        return SHUNT_ERR_NOMEM;
+    fputs("layout 1 model ", text.file);
+    for (size_t i = 0; i < SHUNT_PLAN_DIGEST_BYTES; i++)
+        fprintf(text.file, "%02x", model[i]);
+    for (int i = 0; i < CFG_AXIS_COUNT; i++)
+        fprintf(text.file, " %s %lld", cfg_axis_names[layout->order[i]], (long long)layout->size[layout->order[i]]);
+    fprintf(text.file, "\npipeline %lld %lld vocab %lld %lld states", (long long)layout->first_stage_layers,
+            (long long)layout->last_stage_layers, (long long)layout->vocab_divisible_by,
+            (long long)layout->vocab_padded);
+    for (int s = 0; s < SHUNT_STATE_COUNT; s++)
+        fprintf(text.file, " %d", (int)layout->state_dtype[s]);
+    fputs("\ndevices", text.file);
+    int64_t world = cfg_layout_world(layout);
+    for (int64_t r = 0; r < world; r++)
+        fprintf(text.file, " %u", layout->device_count > 0 ? layout->devices[r] : (uint32_t)r);
+    fputc('\n', text.file);
+    return text_close(&text, out);
+}

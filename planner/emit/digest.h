@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_DIGEST_H
+#define SHUNT_PLANNER_DIGEST_H
+
+/** SHA-256 digests of documents (of what they mean, not of how they are written) and of plans. */
+
+#include "config/config.h"
+#include "shunt/plan_format.h"
+
+/** SHA-256 of a plan file with the header's plan_id and header_crc32c taken as zero. */
+enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+
+enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+
+/** A layout's digest covers the model's: the same parallel sizes over another model differ. */
+enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
+                                uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+
+#endif

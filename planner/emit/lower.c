@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emit/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct box transfer_box(const struct transfer *transfer)
+{
+    if (transfer->chunk_count == 1)
+        return transfer->cell->box;
+    return box_slice(&transfer->cell->box, transfer->chunk, transfer->chunk_count);
+}
+
+typedef VEC(struct transfer) transfer_vec;
+
+static void lower_unit(struct arena *arena, const struct problem *problem, const struct unit *unit, uint32_t round,
+                       transfer_vec *out)
+{
+    const struct job *job = &problem->jobs[unit->job];
+    const struct route_type *type = &problem->route->types[job->type];
+    for (uint32_t p = 0; p < type->piece_count; p++) {
+        const struct route_piece *piece = &type->pieces[p];
+        struct transfer transfer = {.round = round,
+                                    .source = route_source(type, job->index, p),
+                                    .taker = piece->taker,
+                                    .item = job->item,
+                                    .cell = piece->cell,
+                                    .chunk = unit->chunk,
+                                    .chunk_count = unit->chunk_count};
+        struct box box = transfer_box(&transfer);
+        if (box_empty(&box))
+            continue;
+        transfer.bytes = (uint64_t)box_volume(&box) * job->elem_bytes;
+        *VEC_PUSH(arena, out) = transfer;
+    }
+}
+
+/** Lists by device, by counting: `field` is the device of a transfer on this end. */
+static struct transfer_list *list_by_device(struct arena *arena, const transfer_vec *transfers, uint32_t devices,
+                                            bool reads)
+{
+    struct transfer_list *lists = ARENA_NEW(arena, struct transfer_list, devices);
+    for (size_t i = 0; i < transfers->count; i++)
+        lists[reads ? transfers->items[i].source : transfers->items[i].taker].count++;
+    for (uint32_t d = 0; d < devices; d++) {
+        lists[d].transfers = ARENA_NEW(arena, uint32_t, lists[d].count);
+        lists[d].count = 0;
+    }
+    for (size_t i = 0; i < transfers->count; i++) {
+        struct transfer_list *list = &lists[reads ? transfers->items[i].source : transfers->items[i].taker];
+        list->transfers[list->count++] = (uint32_t)i;
+    }
+    return lists;
+}
+
+/**
+ * Place the transfers of one sender in its messages, round by round. `fill` counts, by peer, the bytes of
+ * the open round's message; `touched` remembers which peers to reset.
+ */
+static void place_sends(const struct problem *problem, const struct transfer_list *list, struct transfer *transfers,
+                        uint64_t *fill, uint32_t *touched)
+{
+    uint32_t touched_count = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct transfer *transfer = &transfers[list->transfers[i]];
+        bool opens = i == 0 || transfers[list->transfers[i - 1]].round != transfer->round;
+        for (uint32_t t = 0; opens && t < touched_count; t++)
+            fill[touched[t]] = 0;
+        touched_count = opens ? 0 : touched_count;
+        if (transfer->source == transfer->taker)
+            continue;
+        if (fill[transfer->taker] == 0)
+            touched[touched_count++] = transfer->taker;
+        uint32_t elem_bytes = problem->route->space->items[transfer->item].elem_bytes;
+        transfer->message_offset = fill[transfer->taker];
+        fill[transfer->taker] += problem_aligned_bytes((int64_t)(transfer->bytes / elem_bytes), elem_bytes);
+    }
+    for (uint32_t t = 0; t < touched_count; t++)
+        fill[touched[t]] = 0;
+}
+
+struct lowered *lower_build(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
+{
+    uint32_t devices = problem->route->world->device_count;
+    struct lowered *lowered = ARENA_NEW(arena, struct lowered, 1);
+    lowered->item_first_round = ARENA_NEW(arena, uint32_t, problem->route->space->item_count);
+    memset(lowered->item_first_round, 0xff, problem->route->space->item_count * sizeof(uint32_t));
+    transfer_vec transfers = {0};
+    for (uint32_t k = 0; k < rounds->round_count; k++) {
+        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
+            const struct unit *unit = &rounds->units[u];
+            uint32_t *first = &lowered->item_first_round[problem->jobs[unit->job].item];
+            *first = k < *first ? k : *first;
+            lower_unit(arena, problem, unit, k, &transfers);
+        }
+    }
+    lowered->transfers = transfers.items;
+    lowered->transfer_count = (uint32_t)transfers.count;
+    lowered->reads = list_by_device(arena, &transfers, devices, true);
+    lowered->writes = list_by_device(arena, &transfers, devices, false);
+    uint64_t *fill = ARENA_NEW(arena, uint64_t, devices);
+    uint32_t *touched = ARENA_NEW(arena, uint32_t, devices);
+    for (uint32_t d = 0; d < devices; d++)
+        place_sends(problem, &lowered->reads[d], transfers.items, fill, touched);
+    return lowered;
+}

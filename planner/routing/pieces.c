@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "routing/pieces.h"
+
+#include <stdlib.h>
+
+/** Cells of one new variant of a type. */
+struct variant_cells {
+    uint32_t count;
+    struct route_cell *cells;
+};
+
+typedef VEC(struct route_cell) cell_list;
+
+static void intersect_holding(struct arena *arena, const struct placement *from, const struct placement_holding *want,
+                              uint32_t to_variant, uint32_t to_holding, uint32_t *number, cell_list *cells)
+{
+    for (uint32_t v = 0; v < from->variant_count; v++) {
+        for (uint32_t h = 0; h < from->variants[v].holding_count; h++) {
+            struct box box;
+            if (!box_intersect(&from->variants[v].holdings[h].box, &want->box, &box))
+                continue;
+            struct route_cell *cell = VEC_PUSH(arena, cells);
+            *cell = (struct route_cell){.box = box,
+                                        .elements = box_volume(&box),
+                                        .number = (*number)++,
+                                        .from_variant = v,
+                                        .from_holding = h,
+                                        .to_variant = to_variant,
+                                        .to_holding = to_holding};
+        }
+    }
+}
+
+static enum shunt_status check_cover(const struct route *route, const struct route_type *type, uint32_t variant,
+                                     const struct variant_cells *cells, struct shunt_err *err)
+{
+    const struct placement_variant *want = &route_to(route, type)->variants[variant];
+    const struct space_item *item = &route->space->items[type->items[0]];
+    int64_t wanted = 0, found = 0;
+    for (uint32_t h = 0; h < want->holding_count; h++)
+        wanted += box_volume(&want->holdings[h].box);
+    for (uint32_t c = 0; c < cells->count; c++)
+        found += cells->cells[c].elements;
+    if (wanted == found)
+        return SHUNT_OK;
+    return shunt_fail(
+        err, SHUNT_ERR_INPUT,
+        "%s of tensor %s (layer %lld), new rank %u: the old layout holds %lld of its %lld elements exactly "
+        "once, expected all",
+        shunt_state_name(item->state), route->space->families[item->family].name, (long long)item->layer,
+        want->ranks[0], (long long)found, (long long)wanted);
+}
+
+/** Intersect all variants of a type. */
+static enum shunt_status intersect(struct arena *arena, const struct route *route, struct route_type *type,
+                                   struct variant_cells **cells_out, struct shunt_err *err)
+{
+    const struct placement *from = route_from(route, type), *to = route_to(route, type);
+    struct variant_cells *all = ARENA_NEW(arena, struct variant_cells, to->variant_count);
+    for (uint32_t v = 0; v < to->variant_count; v++) {
+        cell_list cells = {0};
+        for (uint32_t h = 0; h < to->variants[v].holding_count; h++)
+            intersect_holding(arena, from, &to->variants[v].holdings[h], v, h, &type->cell_count, &cells);
+        all[v].count = (uint32_t)cells.count;
+        all[v].cells = cells.items;
+        enum shunt_status status = check_cover(route, type, v, &all[v], err);
+        if (status != SHUNT_OK)
+            return status;
+    }
+    *cells_out = all;
+    return SHUNT_OK;
+}
+
+static int compare_takers(const void *a, const void *b)
+{
+    const struct route_taker *x = a, *y = b;
+    return (x->device > y->device) - (x->device < y->device);
+}
+
+static int compare_givers(const void *a, const void *b)
+{
+    const struct route_giver *x = a, *y = b;
+    return (x->device > y->device) - (x->device < y->device);
+}
+
+static void list_givers(struct arena *arena, const struct route *route, struct route_type *type)
+{
+    const struct placement *from = route_from(route, type);
+    type->givers = ARENA_NEW(arena, struct route_giver, from->member_count);
+    type->giver_count = from->member_count;
+    for (uint32_t m = 0; m < from->member_count; m++)
+        type->givers[m] = (struct route_giver){.device = route->world->from_device[from->members[m].rank],
+                                               .variant = from->members[m].variant};
+    if (type->giver_count > 0)
+        qsort(type->givers, type->giver_count, sizeof(*type->givers), compare_givers);
+}
+
+static void list_takers(struct arena *arena, const struct route *route, struct route_type *type)
+{
+    const struct placement *to = route_to(route, type);
+    type->takers = ARENA_NEW(arena, struct route_taker, to->member_count);
+    type->taker_count = to->member_count;
+    for (uint32_t m = 0; m < to->member_count; m++)
+        type->takers[m] = (struct route_taker){.device = route->world->to_device[to->members[m].rank],
+                                               .variant = to->members[m].variant};
+    if (type->taker_count > 0)
+        qsort(type->takers, type->taker_count, sizeof(*type->takers), compare_takers);
+}
+
+/** Both lists ascend by device: one walk finds the devices on both and marks what they keep. */
+static void mark_kept(const struct route *route, struct route_type *type)
+{
+    const struct placement *from = route_from(route, type), *to = route_to(route, type);
+    uint32_t g = 0;
+    for (uint32_t t = 0; t < type->taker_count; t++) {
+        struct route_taker *taker = &type->takers[t];
+        while (g < type->giver_count && type->givers[g].device < taker->device)
+            g++;
+        if (g == type->giver_count)
+            return;
+        struct route_giver *giver = &type->givers[g];
+        if (giver->device == taker->device &&
+            placement_same_content(&from->variants[giver->variant], &to->variants[taker->variant]))
+            taker->kept = giver->kept = true;
+    }
+}
+
+/** Devices of every old variant, ascending; shared by all pieces of a type. */
+static uint32_t **list_candidates(struct arena *arena, const struct route *route, const struct route_type *type,
+                                  uint32_t **counts_out)
+{
+    uint32_t variants = route_from(route, type)->variant_count;
+    uint32_t **lists = ARENA_NEW(arena, uint32_t *, variants);
+    uint32_t *counts = ARENA_NEW(arena, uint32_t, variants);
+    for (uint32_t g = 0; g < type->giver_count; g++)
+        counts[type->givers[g].variant]++;
+    for (uint32_t v = 0; v < variants; v++) {
+        lists[v] = ARENA_NEW(arena, uint32_t, counts[v]);
+        counts[v] = 0;
+    }
+    for (uint32_t g = 0; g < type->giver_count; g++) {
+        uint32_t v = type->givers[g].variant;
+        lists[v][counts[v]++] = type->givers[g].device;
+    }
+    *counts_out = counts;
+    return lists;
+}
+
+static bool contains(const uint32_t *sorted, uint32_t count, uint32_t value)
+{
+    uint32_t lo = 0, hi = count;
+    while (lo < hi) {
+        uint32_t middle = (lo + hi) / 2;
+        if (sorted[middle] < value)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo < count && sorted[lo] == value;
+}
+
+static void list_pieces(struct arena *arena, const struct route *route, struct route_type *type,
+                        const struct variant_cells *cells)
+{
+    uint32_t *counts;
+    uint32_t **candidates = list_candidates(arena, route, type, &counts);
+    VEC(struct route_piece) pieces = {0};
+    for (uint32_t t = 0; t < type->taker_count; t++) {
+        const struct route_taker *taker = &type->takers[t];
+        if (taker->kept)
+            continue;
+        for (uint32_t c = 0; c < cells[taker->variant].count; c++) {
+            const struct route_cell *cell = &cells[taker->variant].cells[c];
+            uint32_t v = cell->from_variant;
+            struct route_piece *piece = VEC_PUSH(arena, &pieces);
+            piece->cell = cell;
+            piece->taker = taker->device;
+            if (contains(candidates[v], counts[v], taker->device))
+                continue;
+            piece->candidates = candidates[v];
+            piece->candidate_count = counts[v];
+        }
+    }
+    type->pieces = pieces.items;
+    type->piece_count = (uint32_t)pieces.count;
+}
+
+/** Types by their pair of placements, found through an open-addressing table. */
+struct type_table {
+    VEC(struct route_type) types;
+    uint32_t *slots;   /* type + 1; 0: free */
+    size_t slot_count; /* power of two, at least twice the number of items */
+};
+
+static uint32_t find_type(struct arena *arena, struct type_table *table, uint32_t from_placement, uint32_t to_placement)
+{
+    uint64_t key = ((uint64_t)from_placement << 32 | to_placement) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t slot = (size_t)(key >> 32) & (table->slot_count - 1);
+    while (table->slots[slot] != 0) {
+        const struct route_type *type = &table->types.items[table->slots[slot] - 1];
+        if (type->from_placement == from_placement && type->to_placement == to_placement)
+            return table->slots[slot] - 1;
+        slot = (slot + 1) & (table->slot_count - 1);
+    }
+    struct route_type *type = VEC_PUSH(arena, &table->types);
+    type->from_placement = from_placement;
+    type->to_placement = to_placement;
+    table->slots[slot] = (uint32_t)table->types.count;
+    return (uint32_t)table->types.count - 1;
+}
+
+static void group_items(struct arena *arena, struct route *route)
+{
+    const struct space *space = route->space;
+    struct type_table table = {.slot_count = 16};
+    while (table.slot_count < 2 * (size_t)space->item_count)
+        table.slot_count *= 2;
+    table.slots = ARENA_NEW(arena, uint32_t, table.slot_count);
+    route->item_type = ARENA_NEW(arena, uint32_t, space->item_count);
+    route->item_index = ARENA_NEW(arena, uint32_t, space->item_count);
+    for (uint32_t i = 0; i < space->item_count; i++) {
+        uint32_t t = find_type(arena, &table, route->from->item_placement[i], route->to->item_placement[i]);
+        route->item_type[i] = t;
+        route->item_index[i] = table.types.items[t].item_count++;
+        table.types.items[t].elem_bytes += space->items[i].elem_bytes;
+    }
+    route->types = table.types.items;
+    route->type_count = (uint32_t)table.types.count;
+    for (uint32_t t = 0; t < route->type_count; t++)
+        route->types[t].items = ARENA_NEW(arena, uint32_t, route->types[t].item_count);
+    for (uint32_t i = 0; i < space->item_count; i++)
+        route->types[route->item_type[i]].items[route->item_index[i]] = i;
+}
+
+enum shunt_status pieces_build(struct arena *arena, struct route *route, struct shunt_err *err)
+{
+    group_items(arena, route);
+    for (uint32_t t = 0; t < route->type_count; t++) {
+        struct route_type *type = &route->types[t];
+        struct variant_cells *cells;
+        enum shunt_status status = intersect(arena, route, type, &cells, err);
+        if (status != SHUNT_OK)
+            return status;
+        list_givers(arena, route, type);
+        list_takers(arena, route, type);
+        mark_kept(route, type);
+        list_pieces(arena, route, type, cells);
+    }
+    return SHUNT_OK;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_ROUTE_H
+#define SHUNT_PLANNER_ROUTE_H
+
+/**
+ * Routing: from two sides to pieces with a chosen source each.
+ *
+ * All items with the same old and the same new placement form a type: they are intersected
+ * once. A cell is the intersection of one old holding with one new holding; a piece is a cell
+ * that one device must get, either from its own old buffer (local) or from one of the holders.
+ * Only the choice of the source is made per item, to spread load over replicas.
+ */
+
+#include "space/world.h"
+
+/** Part of a new holding that one old variant holds. */
+struct route_cell {
+    struct box box;
+    int64_t elements;
+    uint32_t number; /* cells of a type count up from 0 */
+    uint32_t from_variant, from_holding;
+    uint32_t to_variant, to_holding;
+};
+
+/** A device that must hold a variant of a type's items afterwards. */
+struct route_taker {
+    uint32_t device;
+    uint32_t variant;
+    bool kept; /* its old buffer is the new buffer, byte for byte (pads aside) */
+};
+
+/** A device that holds a variant of a type's items before. */
+struct route_giver {
+    uint32_t device;
+    uint32_t variant;
+    bool kept;
+};
+
+struct route_piece {
+    const struct route_cell *cell;
+    uint32_t taker;           /* device */
+    uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
+    const uint32_t *candidates;
+};
+
+struct route_type {
+    uint32_t from_placement, to_placement;
+    uint32_t item_count;
+    uint32_t *items;     /* ascending */
+    uint64_t elem_bytes; /* sum over the items: bytes of one element in all of them */
+    uint32_t giver_count, taker_count, piece_count, cell_count;
+    struct route_giver *givers; /* ascending device */
+    struct route_taker *takers; /* ascending device */
+    struct route_piece *pieces;
+    uint32_t *sources; /* device that sends, by [index in items][piece]; the taker itself for a local copy */
+};
+
+/** What the choice of routes costs, and what no choice can beat. Bytes are payload. */
+struct route_figures {
+    uint64_t needed_remote, moved, local, kept, filled, intra_node, inter_node;
+    uint64_t inter_node_lower_bound; /* each byte enters each node that lacks it once */
+    uint64_t max_send, max_recv;     /* over devices */
+    uint64_t max_missing;            /* most bytes one device must get */
+    double lower_bound_seconds;      /* no plan with this placement is faster */
+};
+
+struct route {
+    const struct space *space;
+    const struct side *from, *to;
+    const struct world *world;
+    uint32_t type_count;
+    struct route_type *types;
+    uint32_t *item_type;  /* by item: its type */
+    uint32_t *item_index; /* by item: its place in the type's items */
+    struct route_figures figures;
+};
+
+/**
+ * @return SHUNT_ERR_INPUT when some element of the new side has no holder (err names tensor, box and rank)
+ */
+enum shunt_status route_build(struct arena *arena, const struct space *space, const struct side *from,
+                              const struct side *to, const struct world *world, struct route **route_out,
+                              struct shunt_err *err);
+
+/** Source of a piece for the item at `index` of its type. */
+static inline uint32_t route_source(const struct route_type *type, uint32_t index, uint32_t piece)
+{
+    return type->sources[(size_t)index * type->piece_count + piece];
+}
+
+/** Placements of a type. */
+static inline const struct placement *route_from(const struct route *route, const struct route_type *type)
+{
+    return &route->from->placements[type->from_placement];
+}
+
+static inline const struct placement *route_to(const struct route *route, const struct route_type *type)
+{
+    return &route->to->placements[type->to_placement];
+}
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/order.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/** Jobs of one type and element size, in order. */
+struct kind {
+    uint32_t count, next;
+    uint32_t *jobs;
+};
+
+struct kinds {
+    uint32_t count;
+    struct kind *kinds;
+};
+
+static bool same_kind(const struct job *a, const struct job *b)
+{
+    return a->type == b->type && a->elem_bytes == b->elem_bytes;
+}
+
+/** A type's jobs are not contiguous (layers alternate between states), but its kinds are few. */
+static struct kinds list_kinds(struct arena *arena, const struct problem *problem)
+{
+    VEC(struct kind) list = {0};
+    VEC(uint32_t) first_job = {0};
+    uint32_t *of_job = ARENA_NEW(arena, uint32_t, problem->job_count);
+    uint32_t *last_of_type = ARENA_NEW(arena, uint32_t, problem->route->type_count); /* kind + 1 */
+    uint32_t *previous = ARENA_NEW(arena, uint32_t, problem->job_count);             /* kind + 1 of the same type */
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        const struct job *job = &problem->jobs[j];
+        uint32_t k = last_of_type[job->type];
+        while (k != 0 && !same_kind(&problem->jobs[first_job.items[k - 1]], job))
+            k = previous[k - 1];
+        if (k == 0) {
+            *VEC_PUSH(arena, &list) = (struct kind){0};
+            *VEC_PUSH(arena, &first_job) = j;
+            k = (uint32_t)list.count;
+            previous[k - 1] = last_of_type[job->type];
+            last_of_type[job->type] = k;
+        }
+        of_job[j] = k - 1;
+        list.items[k - 1].count++;
+    }
+    for (size_t k = 0; k < list.count; k++) {
+        list.items[k].jobs = ARENA_NEW(arena, uint32_t, list.items[k].count);
+        list.items[k].count = 0;
+    }
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        struct kind *kind = &list.items[of_job[j]];
+        kind->jobs[kind->count++] = j;
+    }
+    return (struct kinds){.count = (uint32_t)list.count, .kinds = list.items};
+}
+
+struct mixed_key {
+    uint64_t key;
+    uint32_t job;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct mixed_key *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->job > y->job) - (x->job < y->job);
+}
+
+uint32_t *order_mixed(struct arena *arena, const struct problem *problem)
+{
+    struct kinds kinds = list_kinds(arena, problem);
+    struct mixed_key *keys = ARENA_NEW(arena, struct mixed_key, problem->job_count);
+    uint32_t *order = ARENA_NEW(arena, uint32_t, problem->job_count);
+    for (uint32_t k = 0; k < kinds.count; k++) {
+        const struct kind *kind = &kinds.kinds[k];
+        for (uint32_t m = 0; m < kind->count; m++) {
+            uint32_t job = kind->jobs[m];
+            keys[job] = (struct mixed_key){.key = ((2 * (uint64_t)m + 1) << 31) / kind->count, .job = job};
+        }
+    }
+    if (problem->job_count > 0)
+        qsort(keys, problem->job_count, sizeof(*keys), compare_keys);
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        order[j] = keys[j].job;
+    return order;
+}
+
+#define POTENTIAL_STEEPNESS 60.0
+
+struct potential {
+    const struct problem *problem;
+    uint64_t *memory; /* by device: buffers live now */
+    uint64_t *peak;   /* by device */
+    uint64_t highest; /* max of peak */
+    double *weight;   /* by device: exp(60 (memory - limit) / limit) */
+    double **growth;  /* by job and memory entry: exp(60 net / limit) - 1 */
+    double limit;
+};
+
+static double steep(double bytes, double limit)
+{
+    return exp(POTENTIAL_STEEPNESS * bytes / limit);
+}
+
+static void potential_init(struct arena *arena, const struct problem *problem, struct potential *potential)
+{
+    uint32_t devices = problem->route->world->device_count;
+    uint64_t limit = problem->from_max > problem->to_max ? problem->from_max : problem->to_max;
+    potential->problem = problem;
+    potential->limit = limit > 0 ? (double)limit : 1.0;
+    potential->memory = ARENA_NEW(arena, uint64_t, devices);
+    potential->weight = ARENA_NEW(arena, double, devices);
+    potential->growth = ARENA_NEW(arena, double *, problem->job_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        potential->memory[d] = problem->devices[d].from - problem->devices[d].unread;
+        potential->weight[d] = steep((double)potential->memory[d] - potential->limit, potential->limit);
+        potential->peak[d] = potential->memory[d];
+        if (potential->memory[d] > potential->highest)
+            potential->highest = potential->memory[d];
+    }
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        const struct job *job = &problem->jobs[j];
+        potential->growth[j] = ARENA_NEW(arena, double, job->memory_count);
+        for (uint32_t m = 0; m < job->memory_count; m++) {
+            double net = (double)job->memory[m].alloc - (double)job->memory[m].release;
+            potential->growth[j][m] = steep(net, potential->limit) - 1.0;
+        }
+    }
+}
+
+/** What choosing a job now means. */
+struct candidate {
+    uint64_t peak; /* highest memory on its devices while it runs */
+    double change; /* of the potential, per byte */
+};
+
+static struct candidate weigh(const struct potential *potential, uint32_t j)
+{
+    const struct job *job = &potential->problem->jobs[j];
+    struct candidate candidate = {0};
+    double change = 0, bytes = 1;
+    for (uint32_t m = 0; m < job->memory_count; m++) {
+        const struct job_memory *memory = &job->memory[m];
+        uint64_t live = potential->memory[memory->device] + memory->alloc;
+        candidate.peak = live > candidate.peak ? live : candidate.peak;
+        change += potential->weight[memory->device] * potential->growth[j][m];
+        bytes += (double)memory->alloc + (double)memory->release;
+    }
+    candidate.change = change / bytes;
+    return candidate;
+}
+
+static bool better(const struct candidate *a, const struct candidate *b, uint64_t highest)
+{
+    bool a_fits = a->peak <= highest, b_fits = b->peak <= highest;
+    if (a_fits != b_fits)
+        return a_fits;
+    if (!a_fits && a->peak != b->peak)
+        return a->peak < b->peak;
+    return a->change < b->change;
+}
+
+static void run_job(struct potential *potential, uint32_t j)
+{
+    const struct job *job = &potential->problem->jobs[j];
+    for (uint32_t m = 0; m < job->memory_count; m++) {
+        uint32_t d = job->memory[m].device;
+        uint64_t live = potential->memory[d] + job->memory[m].alloc;
+        if (live > potential->peak[d])
+            potential->peak[d] = live;
+        if (live > potential->highest)
+            potential->highest = live;
+        potential->memory[d] = live - job->memory[m].release;
+        potential->weight[d] = steep((double)potential->memory[d] - potential->limit, potential->limit);
+    }
+}
+
+uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, uint64_t *peak_out)
+{
+    struct kinds kinds = list_kinds(arena, problem);
+    struct potential potential = {.peak = peak_out};
+    potential_init(arena, problem, &potential);
+    uint32_t *order = ARENA_NEW(arena, uint32_t, problem->job_count);
+    for (uint32_t n = 0; n < problem->job_count; n++) {
+        struct kind *best = NULL;
+        struct candidate best_candidate = {0};
+        for (uint32_t k = 0; k < kinds.count; k++) {
+            struct kind *kind = &kinds.kinds[k];
+            if (kind->next == kind->count)
+                continue;
+            struct candidate candidate = weigh(&potential, kind->jobs[kind->next]);
+            if (best == NULL || better(&candidate, &best_candidate, potential.highest)) {
+                best = kind;
+                best_candidate = candidate;
+            }
+        }
+        order[n] = best->jobs[best->next++];
+        run_job(&potential, order[n]);
+    }
+    return order;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_PROBLEM_H
+#define SHUNT_PLANNER_PROBLEM_H
+
+/**
+ * What must be scheduled: immutable once built. A job is one item (tensor and state) with
+ * something to do: pieces to move or a new buffer to allocate. It is executed in chunks; chunk
+ * j of n takes slice j of each of its pieces. Its new buffers are allocated in the round of its
+ * first chunk, its old ones that are read are released at the end of the round of its last.
+ */
+
+#include "routing/route.h"
+
+/** Memory of a job on one device, in bytes. */
+struct job_memory {
+    uint32_t device;
+    uint64_t alloc;   /* new buffer */
+    uint64_t release; /* old buffer that the job reads */
+};
+
+struct job {
+    uint32_t item, type;
+    uint32_t index; /* of the item in its type */
+    uint32_t elem_bytes;
+    uint32_t memory_count;
+    struct job_memory *memory; /* ascending device */
+    uint64_t traffic;          /* most bytes that one device sends and receives for it, aligned */
+    uint64_t bytes;            /* payload of all its remote pieces */
+};
+
+struct problem_device {
+    uint64_t from, to; /* bytes of the old and the new buffers, kept ones in both */
+    uint64_t unread;   /* old buffers that are neither kept nor read by any job */
+    uint64_t traffic;  /* bytes it sends and receives in all, aligned */
+};
+
+struct problem {
+    const struct route *route;
+    uint64_t fixed;   /* reserve and transport buffers, bytes per device */
+    uint64_t cap;     /* bytes per device, everything included */
+    uint64_t staging; /* most bytes for staging slots per device */
+    uint32_t job_count;
+    struct job *jobs; /* in the order of the items */
+    struct problem_device *devices;
+    bool fills_kept; /* some kept buffer has pads to zero */
+    uint64_t from_max, to_max, traffic_max, unread_max;
+    uint64_t peak_lower_bound; /* max over devices of fixed + max(from, to) */
+};
+
+/** Message space of `elements` elements: payload rounded up to the message alignment. */
+uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes);
+
+struct problem *problem_build(struct arena *arena, const struct route *route, uint64_t cap, uint64_t staging);
+
+#endif

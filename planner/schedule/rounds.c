@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/rounds.h"
+
+#include <string.h>
+
+#define MAX_CHUNKS 4096u
+
+uint32_t rounds_chunk_count(const struct job *job, uint64_t chunk_bytes)
+{
+    uint64_t count = (job->traffic + chunk_bytes - 1) / chunk_bytes;
+    if (count < 1)
+        return 1;
+    return count > MAX_CHUNKS ? MAX_CHUNKS : (uint32_t)count;
+}
+
+/** Aligned bytes of slice `chunk` of a piece; 0 when the slice is empty or the copy is local. */
+static uint64_t slice_bytes(const struct problem *problem, const struct job *job, uint32_t piece_index, uint32_t chunk,
+                            uint32_t chunk_count, uint32_t *source_out)
+{
+    const struct route_type *type = &problem->route->types[job->type];
+    const struct route_piece *piece = &type->pieces[piece_index];
+    *source_out = route_source(type, job->index, piece_index);
+    if (*source_out == piece->taker)
+        return 0;
+    if (chunk_count == 1)
+        return problem_aligned_bytes(piece->cell->elements, job->elem_bytes);
+    struct box slice = box_slice(&piece->cell->box, chunk, chunk_count);
+    return problem_aligned_bytes(box_volume(&slice), job->elem_bytes);
+}
+
+uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes,
+                            uint64_t *need_out)
+{
+    uint64_t *load = ARENA_NEW(arena, uint64_t, problem->route->world->device_count);
+    uint64_t largest = 0;
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        const struct job *job = &problem->jobs[j];
+        const struct route_type *type = &problem->route->types[job->type];
+        uint32_t chunks = rounds_chunk_count(job, chunk_bytes);
+        for (uint32_t c = 0; c < chunks; c++) {
+            for (int undo = 0; undo < 2; undo++) {
+                for (uint32_t p = 0; p < type->piece_count; p++) {
+                    uint32_t source, taker = type->pieces[p].taker;
+                    uint64_t bytes = slice_bytes(problem, job, p, c, chunks, &source);
+                    if (bytes == 0)
+                        continue;
+                    load[source] = undo ? 0 : load[source] + bytes;
+                    load[taker] = undo ? 0 : load[taker] + bytes;
+                    need_out[source] = load[source] > need_out[source] ? load[source] : need_out[source];
+                    need_out[taker] = load[taker] > need_out[taker] ? load[taker] : need_out[taker];
+                }
+            }
+        }
+    }
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++)
+        largest = need_out[d] > largest ? need_out[d] : largest;
+    return largest;
+}
+
+struct builder {
+    const struct problem *problem;
+    const struct rounds_options *options;
+    uint64_t *memory;     /* by device: buffers live in the open round, its allocs included */
+    uint64_t *room;       /* by device: most bytes of buffers under the cap */
+    uint64_t *load;       /* by device: staging used in the open round */
+    uint64_t *slot;       /* by device: staging a round may use */
+    uint32_t *next_chunk; /* by job */
+    VEC(struct unit) units;
+    VEC(uint32_t) round_begin;
+    VEC(uint32_t) finished;       /* jobs in the order they finished */
+    VEC(uint32_t) finished_begin; /* by round */
+    uint32_t released_rounds;     /* rounds whose frees have been applied */
+};
+
+static bool fits_memory(const struct builder *builder, const struct job *job)
+{
+    for (uint32_t m = 0; m < job->memory_count; m++) {
+        const struct job_memory *memory = &job->memory[m];
+        if (builder->memory[memory->device] + memory->alloc > builder->room[memory->device])
+            return false;
+    }
+    return true;
+}
+
+/** Add (or take back) the first `count` pieces of a chunk; stops at one that does not fit and says how far it came. */
+static uint32_t add_load(struct builder *builder, const struct job *job, uint32_t chunk, uint32_t chunks,
+                         uint32_t count, bool take_back)
+{
+    const struct route_type *type = &builder->problem->route->types[job->type];
+    for (uint32_t p = 0; p < count; p++) {
+        uint32_t source, taker = type->pieces[p].taker;
+        uint64_t bytes = slice_bytes(builder->problem, job, p, chunk, chunks, &source);
+        if (take_back) {
+            builder->load[source] -= bytes;
+            builder->load[taker] -= bytes;
+            continue;
+        }
+        if (builder->load[source] + bytes > builder->slot[source] ||
+            builder->load[taker] + bytes > builder->slot[taker])
+            return p;
+        builder->load[source] += bytes;
+        builder->load[taker] += bytes;
+    }
+    return count;
+}
+
+static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j)
+{
+    const struct job *job = &builder->problem->jobs[j];
+    uint32_t pieces = builder->problem->route->types[job->type].piece_count;
+    uint32_t chunks = rounds_chunk_count(job, builder->options->chunk_bytes);
+    uint32_t chunk = builder->next_chunk[j];
+    if (chunk == 0 && !fits_memory(builder, job))
+        return false;
+    uint32_t done = add_load(builder, job, chunk, chunks, pieces, false);
+    if (done < pieces) {
+        add_load(builder, job, chunk, chunks, done, true);
+        return false;
+    }
+    for (uint32_t m = 0; chunk == 0 && m < job->memory_count; m++)
+        builder->memory[job->memory[m].device] += job->memory[m].alloc;
+    *VEC_PUSH(arena, &builder->units) = (struct unit){.job = j, .chunk = chunk, .chunk_count = chunks};
+    builder->next_chunk[j]++;
+    if (builder->next_chunk[j] == chunks)
+        *VEC_PUSH(arena, &builder->finished) = j;
+    return true;
+}
+
+static bool is_finished(const struct builder *builder, uint32_t j)
+{
+    return builder->next_chunk[j] == rounds_chunk_count(&builder->problem->jobs[j], builder->options->chunk_bytes);
+}
+
+/** Apply the frees of all rounds <= open round - depth. */
+static void apply_frees(struct builder *builder)
+{
+    uint32_t open = (uint32_t)builder->finished_begin.count - 1;
+    while (!builder->options->hold_old && builder->released_rounds + builder->options->depth <= open) {
+        uint32_t begin = builder->finished_begin.items[builder->released_rounds];
+        uint32_t end = builder->finished_begin.items[builder->released_rounds + 1];
+        for (uint32_t i = begin; i < end; i++) {
+            const struct job *job = &builder->problem->jobs[builder->finished.items[i]];
+            for (uint32_t m = 0; m < job->memory_count; m++)
+                builder->memory[job->memory[m].device] -= job->memory[m].release;
+        }
+        builder->released_rounds++;
+    }
+}
+
+static void open_round(struct arena *arena, struct builder *builder)
+{
+    *VEC_PUSH(arena, &builder->round_begin) = (uint32_t)builder->units.count;
+    *VEC_PUSH(arena, &builder->finished_begin) = (uint32_t)builder->finished.count;
+    memset(builder->load, 0, builder->problem->route->world->device_count * sizeof(*builder->load));
+    apply_frees(builder);
+}
+
+/** Fill the open round from the jobs at and behind *head; moves head over finished jobs. */
+static void fill_round(struct arena *arena, struct builder *builder, uint32_t *head)
+{
+    const uint32_t *order = builder->options->order;
+    uint32_t looked = 0;
+    for (uint32_t i = *head; i < builder->problem->job_count && looked < builder->options->window; i++) {
+        uint32_t j = order[i];
+        if (is_finished(builder, j))
+            continue;
+        while (!is_finished(builder, j) && place_chunk(arena, builder, j))
+            continue;
+        /* in strict order a finished job makes room for the next one in the same round */
+        looked += !is_finished(builder, j) || builder->options->window > 1;
+    }
+    while (*head < builder->problem->job_count && is_finished(builder, order[*head]))
+        (*head)++;
+}
+
+static void builder_init(struct arena *arena, struct builder *builder, const struct problem *problem,
+                         const struct rounds_options *options)
+{
+    uint32_t devices = problem->route->world->device_count;
+    *builder = (struct builder){.problem = problem, .options = options};
+    builder->memory = ARENA_NEW(arena, uint64_t, devices);
+    builder->room = ARENA_NEW(arena, uint64_t, devices);
+    builder->load = ARENA_NEW(arena, uint64_t, devices);
+    builder->slot = ARENA_NEW(arena, uint64_t, devices);
+    builder->next_chunk = ARENA_NEW(arena, uint32_t, problem->job_count);
+    rounds_least_slots(arena, problem, options->chunk_bytes, builder->slot);
+    for (uint32_t d = 0; d < devices; d++) {
+        const struct problem_device *device = &problem->devices[d];
+        if (builder->slot[d] < options->slot_bytes)
+            builder->slot[d] = options->slot_bytes < device->traffic ? options->slot_bytes : device->traffic;
+        uint64_t taken = problem->fixed + options->depth * builder->slot[d];
+        builder->room[d] = problem->cap > taken ? problem->cap - taken : 0;
+        builder->memory[d] = device->from - (options->hold_old ? 0 : device->unread);
+    }
+}
+
+/** Everything old is there at the start, unread buffers included. */
+static bool starts_under_cap(const struct builder *builder)
+{
+    for (uint32_t d = 0; d < builder->problem->route->world->device_count; d++) {
+        if (builder->problem->devices[d].from > builder->room[d])
+            return false;
+    }
+    return true;
+}
+
+bool rounds_build(struct arena *arena, const struct problem *problem, const struct rounds_options *options,
+                  struct rounds *rounds_out)
+{
+    struct builder builder;
+    builder_init(arena, &builder, problem, options);
+    if (!starts_under_cap(&builder))
+        return false;
+    struct rounds rounds = {.depth = options->depth, .hold_old = options->hold_old};
+    if (!options->hold_old && problem->unread_max > 0)
+        rounds.idle_rounds = options->depth;
+    for (uint32_t k = 0; k < rounds.idle_rounds; k++)
+        open_round(arena, &builder);
+
+    uint32_t head = 0, waited = 0;
+    while (head < problem->job_count) {
+        open_round(arena, &builder);
+        size_t before = builder.units.count;
+        fill_round(arena, &builder, &head);
+        /* an empty round may only wait for frees that are on their way */
+        waited = builder.units.count == before ? waited + 1 : 0;
+        if (waited > options->depth)
+            return false;
+    }
+    bool needs_one = problem->fills_kept || problem->unread_max > 0;
+    if (builder.round_begin.count == 0 && needs_one)
+        open_round(arena, &builder);
+    rounds.round_count = (uint32_t)builder.round_begin.count;
+    *VEC_PUSH(arena, &builder.round_begin) = (uint32_t)builder.units.count;
+    rounds.round_begin = builder.round_begin.items;
+    rounds.unit_count = (uint32_t)builder.units.count;
+    rounds.units = builder.units.items;
+    *rounds_out = rounds;
+    return true;
+}

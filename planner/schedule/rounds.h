@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_ROUNDS_H
+#define SHUNT_PLANNER_ROUNDS_H
+
+/**
+ * List scheduling of jobs into rounds. Jobs are taken in a given order; each round takes, from
+ * the first `window` unfinished jobs, every chunk that still fits the staging slots of all its
+ * devices and, for a job's first chunk, their memory under the cap.
+ */
+
+#include "schedule/problem.h"
+
+/** One chunk of one job, in one round. */
+struct unit {
+    uint32_t job;
+    uint32_t chunk, chunk_count;
+};
+
+struct rounds {
+    uint32_t depth;        /* staging slots; frees of round k are done before the allocs of round k + depth */
+    bool hold_old;         /* every old buffer lives to the end of the last round */
+    uint32_t idle_rounds;  /* leading rounds without units, in which unread old buffers are freed */
+    uint32_t round_count;  /* idle ones included */
+    uint32_t *round_begin; /* round_count + 1; units [round_begin[k], round_begin[k + 1]) */
+    uint32_t unit_count;
+    struct unit *units;
+};
+
+struct rounds_options {
+    uint32_t depth;
+    bool hold_old;
+    uint64_t slot_bytes;  /* wanted size of a staging slot; a device's own largest chunk may exceed it */
+    uint64_t chunk_bytes; /* most bytes that a chunk sends and receives on one device, where it can be cut so */
+    uint32_t window;      /* unfinished jobs that a round looks at; 1: strict order */
+    const uint32_t *order;
+};
+
+/**
+ * Largest slot that any device needs for one chunk alone, by device.
+ *
+ * @param need_out  by device, zeroed by the caller
+ * @return the largest entry
+ */
+uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes,
+                            uint64_t *need_out);
+
+/** @return false when some job never fits under the cap; rounds_out is then unspecified */
+bool rounds_build(struct arena *arena, const struct problem *problem, const struct rounds_options *options,
+                  struct rounds *rounds_out);
+
+/** Number of chunks of a job for a given chunk size. */
+uint32_t rounds_chunk_count(const struct job *job, uint64_t chunk_bytes);
+
+#endif

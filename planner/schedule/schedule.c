@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/schedule.h"
+
+#include "schedule/order.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+
+enum order_kind { ORDER_MIXED, ORDER_LEAST_PEAK };
+
+enum slot_kind {
+    SLOT_FULL,   /* all of the staging */
+    SLOT_EIGHTH, /* an eighth of it */
+    SLOT_REST,   /* what the cap leaves over the least peak, at most all of the staging */
+    SLOT_LEAST,  /* one smallest chunk */
+};
+
+/** The strategies; exact ones will stand in front of them. */
+static const struct strategy {
+    const char *name;
+    enum order_kind order;
+    enum slot_kind slot;
+    uint32_t depth;
+    bool hold_old;
+    uint32_t window;
+} strategies[] = {
+    {"greedy-mixed-hold", ORDER_MIXED, SLOT_FULL, 2, true, 256},
+    {"greedy-mixed-hold", ORDER_MIXED, SLOT_EIGHTH, 2, true, 256},
+    {"greedy-mixed", ORDER_MIXED, SLOT_FULL, 2, false, 256},
+    {"greedy-mixed", ORDER_MIXED, SLOT_EIGHTH, 2, false, 256},
+    {"greedy-peak", ORDER_LEAST_PEAK, SLOT_FULL, 2, false, 256},
+    {"greedy-peak", ORDER_LEAST_PEAK, SLOT_EIGHTH, 2, false, 64},
+    {"greedy-peak", ORDER_LEAST_PEAK, SLOT_REST, 1, false, 64},
+    {"greedy-strict", ORDER_LEAST_PEAK, SLOT_REST, 1, false, 1},
+    {"greedy-strict", ORDER_LEAST_PEAK, SLOT_LEAST, 1, false, 1},
+};
+
+/** What the strategies share. */
+struct common {
+    const struct problem *problem;
+    uint32_t *orders[2];  /* by order kind; the mixed one is made on demand */
+    uint64_t *least_peak; /* by device: buffers, in least-peak order */
+    uint64_t *least_slot; /* by device: slot for one smallest chunk */
+    uint64_t largest_least_slot;
+    uint64_t least_chunk;
+};
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+uint64_t schedule_default_staging(const struct problem *problem)
+{
+    return clamp(problem->traffic_max / 4, 16 * MIB, GIB);
+}
+
+/** Buffers of a device at its worst moment in least-peak order. */
+static uint64_t worst_buffers(const struct common *common, uint32_t device)
+{
+    uint64_t from = common->problem->devices[device].from, peak = common->least_peak[device];
+    return peak > from ? peak : from;
+}
+
+static void prepare(struct arena *arena, const struct problem *problem, struct common *common)
+{
+    uint32_t devices = problem->route->world->device_count;
+    *common = (struct common){.problem = problem};
+    common->least_chunk = clamp(problem->traffic_max / 256, 4 * KIB, 16 * MIB);
+    common->least_peak = ARENA_NEW(arena, uint64_t, devices);
+    common->least_slot = ARENA_NEW(arena, uint64_t, devices);
+    common->orders[ORDER_LEAST_PEAK] = order_least_peak(arena, problem, common->least_peak);
+    common->largest_least_slot = rounds_least_slots(arena, problem, common->least_chunk, common->least_slot);
+}
+
+static uint64_t find_least_cap(const struct common *common)
+{
+    uint64_t least = 0;
+    for (uint32_t d = 0; d < common->problem->route->world->device_count; d++) {
+        uint64_t need = common->problem->fixed + worst_buffers(common, d) + common->least_slot[d];
+        least = need > least ? need : least;
+    }
+    return least;
+}
+
+static uint64_t slot_bytes(const struct common *common, const struct strategy *strategy)
+{
+    const struct problem *problem = common->problem;
+    uint64_t full = problem->staging / strategy->depth, rest = full;
+    switch (strategy->slot) {
+    case SLOT_FULL:
+        return full;
+    case SLOT_EIGHTH:
+        return full / 8;
+    case SLOT_LEAST:
+        return 0;
+    case SLOT_REST:
+        break;
+    }
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
+        uint64_t taken = problem->fixed + worst_buffers(common, d);
+        uint64_t left = problem->cap > taken ? (problem->cap - taken) / strategy->depth : 0;
+        rest = left < rest ? left : rest;
+    }
+    return rest;
+}
+
+static bool run_strategy(struct arena *arena, struct common *common, const struct strategy *strategy,
+                         struct rounds *rounds_out)
+{
+    const struct problem *problem = common->problem;
+    if (common->orders[strategy->order] == NULL)
+        common->orders[strategy->order] = order_mixed(arena, problem);
+    uint64_t slot = slot_bytes(common, strategy);
+    uint64_t chunk = slot / 8 > common->least_chunk ? slot / 8 : common->least_chunk;
+    struct rounds_options options = {.depth = strategy->depth,
+                                     .hold_old = strategy->hold_old,
+                                     .slot_bytes = slot,
+                                     .chunk_bytes = chunk,
+                                     .window = strategy->window,
+                                     .order = common->orders[strategy->order]};
+    /* a slot that cannot take one chunk on every device would exceed the staging */
+    if (strategy->depth * common->largest_least_slot > problem->staging)
+        return false;
+    return rounds_build(arena, problem, &options, rounds_out);
+}
+
+static enum shunt_status refuse_cap(const struct common *common, uint64_t least_cap, struct shunt_err *err)
+{
+    const struct problem *problem = common->problem;
+    const struct world *world = problem->route->world;
+    uint32_t worst = 0;
+    uint64_t worst_need = 0;
+    for (uint32_t d = 0; d < world->device_count; d++) {
+        uint64_t need = problem->fixed + worst_buffers(common, d) + common->least_slot[d];
+        if (need > worst_need) {
+            worst_need = need;
+            worst = d;
+        }
+    }
+    const struct problem_device *device = &problem->devices[worst];
+    const char *why = "the order of moves needs both sides of one tensor at once";
+    if (problem->fixed + device->from > problem->cap)
+        why = "the old layout alone is larger";
+    else if (problem->fixed + device->to > problem->cap)
+        why = "the new layout alone is larger";
+    bool is_new = world->devices[worst].to_rank != WORLD_NO_RANK;
+    return shunt_fail(
+        err, SHUNT_ERR_INFEASIBLE,
+        "infeasible: cap %llu B is %llu B short on device %u (%s rank %u): %s; old side %llu B, new side "
+        "%llu B, smallest staging %llu B, reserve and transport %llu B; the least cap that would do is "
+        "%llu B",
+        (unsigned long long)problem->cap, (unsigned long long)(worst_need - problem->cap), world->devices[worst].id,
+        is_new ? "new" : "old", is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why,
+        (unsigned long long)device->from, (unsigned long long)device->to, (unsigned long long)common->least_slot[worst],
+        (unsigned long long)problem->fixed, (unsigned long long)least_cap);
+}
+
+enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, struct schedule *schedule_out,
+                                 struct shunt_err *err)
+{
+    struct common common;
+    prepare(arena, problem, &common);
+    uint64_t least_cap = find_least_cap(&common);
+    if (problem->cap < least_cap)
+        return refuse_cap(&common, least_cap, err);
+    if (common.largest_least_slot > problem->staging)
+        return shunt_fail(err, SHUNT_ERR_INFEASIBLE,
+                          "infeasible: staging %llu B cannot hold one chunk; the least staging that would do is %llu B",
+                          (unsigned long long)problem->staging, (unsigned long long)common.largest_least_slot);
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
+        struct schedule schedule = {
+            .method = strategies[i].name, .least_cap = least_cap, .least_chunk = common.least_chunk};
+        if (!run_strategy(arena, &common, &strategies[i], &schedule.rounds))
+            continue;
+        *schedule_out = schedule;
+        return SHUNT_OK;
+    }
+    return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
+                      (unsigned long long)problem->cap, (unsigned long long)least_cap);
+}

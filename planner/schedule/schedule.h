@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_SCHEDULE_H
+#define SHUNT_PLANNER_SCHEDULE_H
+
+/**
+ * Scheduling: a problem in, rounds out. One table lists the strategies, cheapest in time first;
+ * the first one that fits under the cap wins. The last one runs one job after the other in
+ * least-peak order with the smallest chunks; what it needs is the least cap, so that every cap
+ * from there on is met and every cap below is refused.
+ */
+
+#include "schedule/rounds.h"
+
+struct schedule {
+    struct rounds rounds;
+    const char *method;   /* name of the strategy */
+    uint64_t least_cap;   /* bytes per device */
+    uint64_t least_chunk; /* smallest chunk that the strategies use, bytes */
+};
+
+/** Staging that is used when the user names none: enough for a few rounds on the busiest device. */
+uint64_t schedule_default_staging(const struct problem *problem);
+
+/**
+ * @return SHUNT_ERR_INFEASIBLE when the cap or the staging is too small; err names the rank, the bytes
+ *         missing and the least figure that would do
+ */
+enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, struct schedule *schedule_out,
+                                 struct shunt_err *err);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "space/box.h"
+
+struct box box_whole(uint32_t ndim, const int64_t *shape)
+{
+    struct box box = {.ndim = ndim};
+    for (uint32_t d = 0; d < SHUNT_MAX_DIMS; d++)
+        box.hi[d] = d < ndim ? shape[d] : 1;
+    return box;
+}
+
+bool box_intersect(const struct box *a, const struct box *b, struct box *out)
+{
+    *out = *a;
+    for (uint32_t d = 0; d < a->ndim; d++) {
+        if (b->lo[d] > out->lo[d])
+            out->lo[d] = b->lo[d];
+        if (b->hi[d] < out->hi[d])
+            out->hi[d] = b->hi[d];
+        if (out->lo[d] >= out->hi[d])
+            return false;
+    }
+    return true;
+}
+
+bool box_equal(const struct box *a, const struct box *b)
+{
+    if (a->ndim != b->ndim)
+        return false;
+    for (uint32_t d = 0; d < a->ndim; d++) {
+        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d])
+            return false;
+    }
+    return true;
+}
+
+bool box_empty(const struct box *box)
+{
+    for (uint32_t d = 0; d < box->ndim; d++) {
+        if (box->lo[d] >= box->hi[d])
+            return true;
+    }
+    return false;
+}
+
+int64_t box_volume(const struct box *box)
+{
+    int64_t volume = 1;
+    for (uint32_t d = 0; d < box->ndim; d++) {
+        if (box->lo[d] >= box->hi[d])
+            return 0;
+        volume *= box->hi[d] - box->lo[d];
+    }
+    return volume;
+}
+
+static uint32_t slice_dimension(const struct box *box, int64_t count)
+{
+    uint32_t longest = 0;
+    for (uint32_t d = 0; d < box->ndim; d++) {
+        if (box->hi[d] - box->lo[d] >= count)
+            return d;
+        if (box->hi[d] - box->lo[d] > box->hi[longest] - box->lo[longest])
+            longest = d;
+    }
+    return longest;
+}
+
+struct box box_slice(const struct box *box, int64_t index, int64_t count)
+{
+    struct box slice = *box;
+    uint32_t d = slice_dimension(box, count);
+    int64_t extent = box->hi[d] - box->lo[d];
+    /* extent * index may not fit 64 bits: split it into whole and rest */
+    int64_t whole = extent / count, rest = extent % count;
+    slice.lo[d] = box->lo[d] + whole * index + rest * index / count;
+    slice.hi[d] = box->lo[d] + whole * (index + 1) + rest * (index + 1) / count;
+    return slice;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_SIDE_H
+#define SHUNT_PLANNER_SIDE_H
+
+/** One layout laid over the space: which rank holds which boxes of which item, and where in its buffers. */
+
+#include "space/placement.h"
+#include "space/space.h"
+
+struct side_rank {
+    uint32_t device; /* number in the cluster */
+    int64_t at[CFG_AXIS_COUNT];
+};
+
+struct side {
+    const struct cfg_layout *layout;
+    const struct space *space;
+    uint32_t rank_count;
+    struct side_rank *ranks;
+    uint32_t stage_count;
+    int64_t *stage_layers; /* stage s holds layers [stage_layers[s], stage_layers[s + 1]) */
+    uint32_t placement_count;
+    struct placement *placements;
+    uint32_t *item_placement; /* by item */
+};
+
+/**
+ * @return SHUNT_ERR_INPUT (the layout does not fit the model; err names file, line, field, what was
+ *         found and what is allowed) or SHUNT_ERR_UNSUPPORTED
+ */
+enum shunt_status side_build(struct arena *arena, const struct space *space, const struct cfg_layout *layout,
+                             struct side **side_out, struct shunt_err *err);
+
+static inline const struct placement *side_placement(const struct side *side, uint32_t item)
+{
+    return &side->placements[side->item_placement[item]];
+}
+
+/** What a rank holds of an item; NULL if nothing. */
+const struct placement_variant *side_variant(const struct side *side, uint32_t item, uint32_t rank);
+
+/** Bytes of all buffers of a rank, pads included. */
+uint64_t side_rank_bytes(const struct side *side, uint32_t rank);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_SPACE_H
+#define SHUNT_PLANNER_SPACE_H
+
+/**
+ * The virtual parameter space of one model: every tensor and state, as if every degree of
+ * parallelism were 1. Tensors are numbered family by family, in document order, layers
+ * ascending; scalars follow as families of their own. An item is one (tensor, state).
+ */
+
+#include "config/config.h"
+#include "util/arena.h"
+
+struct space_family {
+    const char *name; /* "{i}" stands for the layer */
+    struct cfg_pos pos;
+    uint32_t ndim;
+    int64_t shape[SHUNT_MAX_DIMS];
+    enum cfg_stage stage;
+    bool tied_last;
+    int32_t cut_dim; /* -1: replicated over tp */
+    uint32_t segment_count;
+    const int64_t *segments;
+    bool pad_vocab;
+    int64_t layer_begin, layer_end; /* [0, 1) for a family without layers */
+    uint32_t state_count;           /* states kept of each tensor, ascending */
+    uint8_t state[SHUNT_STATE_COUNT], dtype[SHUNT_STATE_COUNT];
+    uint32_t tensor_begin; /* number of the first tensor */
+    uint32_t item_begin;   /* number of the first item; a tensor's states follow each other */
+};
+
+struct space_item {
+    uint32_t family;
+    uint32_t tensor;
+    int64_t layer;
+    uint8_t state, dtype;
+    uint32_t elem_bytes;
+};
+
+struct space {
+    const struct cfg_model *model;
+    uint32_t family_count, tensor_count, item_count;
+    struct space_family *families;
+    struct space_item *items;
+};
+
+/**
+ * Lay out the space of a model with the states that both layouts keep.
+ *
+ * @param to  may equal `from`
+ * @return SHUNT_ERR_UNSUPPORTED when the two layouts keep unlike states or dtypes,
+ *         SHUNT_ERR_INPUT when the space is too large to number
+ */
+enum shunt_status space_build(struct arena *arena, const struct cfg_model *model, const struct cfg_layout *from,
+                              const struct cfg_layout *to, struct space **space_out, struct shunt_err *err);
+
+/** Global name of a tensor of a family ("layer.7.attn.qkv.weight"). */
+char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer);
+
+/** Elements of one tensor of the family. */
+int64_t space_family_elements(const struct space_family *family);
+
+/** Elements of all tensors with state `param`: what a model card calls parameters. */
+uint64_t space_parameter_count(const struct space *space);
+
+/** Bytes of the whole space, each element once. */
+uint64_t space_total_bytes(const struct space *space);
+
+#endif

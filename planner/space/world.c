@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "space/world.h"
+
+#include <stdlib.h>
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static enum shunt_status check_devices(const struct cfg_cluster *cluster, const struct side *side,
+                                       struct shunt_err *err)
+{
+    if (cluster->nodes == 0)
+        return SHUNT_OK;
+    uint64_t count = (uint64_t)cluster->nodes * (uint64_t)cluster->devices_per_node;
+    for (uint32_t r = 0; r < side->rank_count; r++) {
+        if (side->ranks[r].device < count)
+            continue;
+        return shunt_fail(err, SHUNT_ERR_INPUT,
+                          "%s:%u:%u: devices: found device %u for rank %u, expected less than %llu, the devices of %s",
+                          side->layout->path, side->layout->devices_pos.line, side->layout->devices_pos.column,
+                          side->ranks[r].device, r, (unsigned long long)count, cluster->path);
+    }
+    return SHUNT_OK;
+}
+
+static uint32_t *map_ranks(struct arena *arena, struct world *world, const struct side *side, bool is_from)
+{
+    uint32_t *device_of = ARENA_NEW(arena, uint32_t, side->rank_count);
+    for (uint32_t r = 0; r < side->rank_count; r++) {
+        uint32_t lo = 0, hi = world->device_count;
+        while (lo + 1 < hi) {
+            uint32_t middle = (lo + hi) / 2;
+            if (world->devices[middle].id <= side->ranks[r].device)
+                lo = middle;
+            else
+                hi = middle;
+        }
+        device_of[r] = lo;
+        if (is_from)
+            world->devices[lo].from_rank = r;
+        else
+            world->devices[lo].to_rank = r;
+    }
+    return device_of;
+}
+
+enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
+                              const struct side *to, struct world **world_out, struct shunt_err *err)
+{
+    enum shunt_status status = check_devices(cluster, from, err);
+    if (status == SHUNT_OK)
+        status = check_devices(cluster, to, err);
+    if (status != SHUNT_OK)
+        return status;
+
+    uint32_t total = from->rank_count + to->rank_count;
+    uint32_t *ids = ARENA_NEW(arena, uint32_t, total);
+    for (uint32_t r = 0; r < total; r++)
+        ids[r] = r < from->rank_count ? from->ranks[r].device : to->ranks[r - from->rank_count].device;
+    qsort(ids, total, sizeof(*ids), compare_ids);
+
+    struct world *world = ARENA_NEW(arena, struct world, 1);
+    world->cluster = cluster;
+    world->devices = ARENA_NEW(arena, struct world_device, total);
+    for (uint32_t i = 0; i < total; i++) {
+        if (i > 0 && ids[i] == ids[i - 1])
+            continue;
+        struct world_device *device = &world->devices[world->device_count++];
+        device->id = ids[i];
+        device->node = (uint32_t)(ids[i] / cluster->devices_per_node);
+        device->from_rank = device->to_rank = WORLD_NO_RANK;
+        world->node_count = device->node + 1;
+    }
+    world->from_device = map_ranks(arena, world, from, true);
+    world->to_device = map_ranks(arena, world, to, false);
+    *world_out = world;
+    return SHUNT_OK;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_WORLD_H
+#define SHUNT_PLANNER_WORLD_H
+
+/** The devices of a move: the union of the old and the new ones, numbered densely by ascending cluster number. */
+
+#include "space/side.h"
+
+#define WORLD_NO_RANK UINT32_MAX
+
+struct world_device {
+    uint32_t id;                 /* number in the cluster */
+    uint32_t node;               /* id / devices per node */
+    uint32_t from_rank, to_rank; /* WORLD_NO_RANK: none */
+};
+
+struct world {
+    const struct cfg_cluster *cluster;
+    uint32_t device_count, node_count; /* node_count: highest node used + 1 */
+    struct world_device *devices;
+    uint32_t *from_device; /* dense device of each old rank */
+    uint32_t *to_device;   /* dense device of each new rank */
+};
+
+/** @return SHUNT_ERR_INPUT when a layout names a device that the cluster does not have */
+enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
+                              const struct side *to, struct world **world_out, struct shunt_err *err);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct arena_block {
+    struct arena_block *next;
+    size_t used, size;
+    _Alignas(16) unsigned char bytes[];
+};
+
+#define BLOCK_BYTES ((size_t)256 * 1024)
+
+void arena_init(struct arena *arena)
+{
+    arena->blocks = NULL;
+}
+
+void arena_finish(struct arena *arena)
+{
+    while (arena->blocks != NULL) {
+        struct arena_block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+}
+
+static struct arena_block *add_block(struct arena *arena, size_t bytes)
+{
+    size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    struct arena_block *block = calloc(1, sizeof(*block) + size);
+    if (block == NULL)
+        longjmp(arena->on_failure, 1);
+    block->size = size;
+    /* A block made for one large array is full at once: keep the open block in front. */
+    if (bytes > BLOCK_BYTES / 4 && arena->blocks != NULL) {
+        block->next = arena->blocks->next;
+        arena->blocks->next = block;
+    } else {
+        block->next = arena->blocks;
+        arena->blocks = block;
+    }
+    return block;
+}
+
+void *arena_alloc(struct arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2)
+        longjmp(arena->on_failure, 1);
+    bytes = (bytes + 15) & ~(size_t)15;
+    struct arena_block *block = arena->blocks;
+    if (block == NULL || block->size - block->used < bytes)
+        block = add_block(arena, bytes);
+    void *result = block->bytes + block->used;
+    block->used += bytes;
+    return result;
+}
+
+char *arena_strdup(struct arena *arena, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    return memcpy(arena_alloc(arena, bytes, 1), text, bytes);
+}
+
+void *vec_grow(struct arena *arena, void *items, size_t *capacity, size_t count, size_t size)
+{
+    if (count < *capacity)
+        return items;
+    size_t larger = *capacity == 0 ? 16 : *capacity * 2;
+    void *grown = arena_alloc(arena, larger, size);
+    if (count > 0)
+        memcpy(grown, items, count * size);
+    *capacity = larger;
+    return grown;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_ARENA_H
+#define SHUNT_PLANNER_ARENA_H
+
+/**
+ * All memory of a compile comes from one arena and goes with it: no stage frees anything.
+ * An allocation that fails jumps to the point set with ARENA_TRY, so that stages need no
+ * checks of their own:
+ *
+ *     struct arena arena;
+ *     arena_init(&arena);
+ *     if (setjmp(arena.on_failure) == 0)
+ *         status = work(&arena);
+ *     else
+ *         status = SHUNT_ERR_NOMEM;
+ *     arena_finish(&arena);
+ */
+
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks;
+    jmp_buf on_failure;
+};
+
+void arena_init(struct arena *arena);
+/** Give everything back. */
+void arena_finish(struct arena *arena);
+
+/** count * size zeroed bytes, 16-byte aligned; never NULL. */
+void *arena_alloc(struct arena *arena, size_t count, size_t size);
+char *arena_strdup(struct arena *arena, const char *text);
+
+/** Typed allocation of an array. */
+#define ARENA_NEW(arena, type, count) ((type *)arena_alloc((arena), (count), sizeof(type)))
+
+/** Growing array: the header of every VEC(type). */
+#define VEC(type)                                                                                                      \
+    struct {                                                                                                           \
+        type *items;                                                                                                   \
+        size_t count, capacity;                                                                                        \
+    }
+
+/** Make room for one more item and return its address; the item is zero. */
+#define VEC_PUSH(arena, vec)                                                                                           \
+    ((vec)->items = vec_grow((arena), (vec)->items, &(vec)->capacity, (vec)->count, sizeof(*(vec)->items)),            \
+     (vec)->count++, &(vec)->items[(vec)->count - 1])
+
+void *vec_grow(struct arena *arena, void *items, size_t *capacity, size_t count, size_t size);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Buffers of one device on their own: sides, holdings, and how much of the new side was not here before. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "alloc.h"
+#include "verify_internal.h"
+
+static bool is_old(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side != SHUNT_SIDE_TO;
+}
+
+static bool is_new(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side != SHUNT_SIDE_FROM;
+}
+
+/* ---- sides -------------------------------------------------------------------- */
+
+static void check_side(struct vreplay *replay, uint32_t index)
+{
+    const struct shunt_plan_buffer *buffer = &replay->part->buffers[index];
+    if (is_old(buffer) && replay->record->from_rank == VNONE)
+        vproblem(replay->v, SHUNT_RULE_LIFETIME, replay->device, VNONE, "%s is of the old side, which has no rank here",
+                 vtext_buffer(replay->v, replay->device, index).text);
+    if (is_new(buffer) && replay->record->to_rank == VNONE)
+        vproblem(replay->v, SHUNT_RULE_LIFETIME, replay->device, VNONE, "%s is of the new side, which has no rank here",
+                 vtext_buffer(replay->v, replay->device, index).text);
+}
+
+/* A binding "STATE/TENSOR" as a number that sorts. */
+static uint64_t binding_of(const struct shunt_plan_buffer *buffer)
+{
+    return (uint64_t)buffer->tensor << 8 | buffer->state;
+}
+
+struct bound {
+    uint64_t binding;
+    uint32_t index;
+};
+
+static int compare_bound(const void *a, const void *b)
+{
+    const struct bound *x = a, *y = b;
+    if (x->binding != y->binding)
+        return x->binding < y->binding ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The buffers of one side by binding; reports bindings that two buffers share. Returns how many. */
+static uint32_t sort_side(struct vreplay *replay, bool old_side, struct bound *bound)
+{
+    const struct shunt_plan_part *part = replay->part;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < part->header->buffer_count; i++) {
+        const struct shunt_plan_buffer *buffer = &part->buffers[i];
+        if (old_side ? is_old(buffer) : is_new(buffer))
+            bound[count++] = (struct bound){binding_of(buffer), i};
+    }
+    qsort(bound, count, sizeof(*bound), compare_bound);
+    for (uint32_t i = 1; i < count; i++) {
+        if (bound[i].binding == bound[i - 1].binding)
+            vproblem(replay->v, SHUNT_RULE_HOLDING, replay->device, VNONE,
+                     "buffers %" PRIu32 " and %" PRIu32 " are both %s on the %s side", bound[i - 1].index,
+                     bound[i].index, vtext_buffer(replay->v, replay->device, bound[i].index).text,
+                     old_side ? "old" : "new");
+    }
+    return count;
+}
+
+static enum shunt_status check_bindings(struct vreplay *replay)
+{
+    struct bound *bound = schema_alloc(replay->part->header->buffer_count, sizeof(*bound));
+    if (bound == NULL)
+        return SHUNT_ERR_NOMEM;
+    sort_side(replay, false, bound);
+    replay->old_count = sort_side(replay, true, bound);
+    for (uint32_t i = 0; i < replay->old_count; i++)
+        replay->old_sorted[i] = bound[i].index;
+    free(bound);
+    return SHUNT_OK;
+}
+
+/* ---- holdings ----------------------------------------------------------------- */
+
+static bool check_nested(struct vreplay *replay, uint32_t index)
+{
+    const struct shunt_plan_buffer *buffer = &replay->part->buffers[index];
+    for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++) {
+        if (vview_is_nested(&replay->part->views[replay->part->holdings[h].view]))
+            continue;
+        vproblem(replay->v, SHUNT_RULE_HOLDING, replay->device, VNONE,
+                 "holding %" PRIu32 " of %s has elements on the same bytes or strides that interleave", h,
+                 vtext_buffer(replay->v, replay->device, index).text);
+        return false;
+    }
+    return true;
+}
+
+static void report_twice(struct vreplay *replay, uint32_t index, uint32_t first, uint32_t second)
+{
+    const struct shunt_plan_part *part = replay->part;
+    uint32_t ndim = vtensor_ndim(replay->v, part->buffers[index].tensor);
+    const struct shunt_plan_holding *a = &part->holdings[first], *b = &part->holdings[second];
+    vproblem(replay->v, SHUNT_RULE_HOLDING, replay->device, VNONE, "%s holds %s and %s, which overlap",
+             vtext_buffer(replay->v, replay->device, index).text,
+             vtext_box(part->corners[a->corner].lo, part->views[a->view].shape, ndim).text,
+             vtext_box(part->corners[b->corner].lo, part->views[b->view].shape, ndim).text);
+}
+
+/* In the tensor: no box of it twice. Overlap in the buffer's bytes is found with the pads (verify_coverage.c). */
+static enum shunt_status check_boxes(struct vreplay *replay, uint32_t index)
+{
+    const struct shunt_plan_buffer *buffer = &replay->part->buffers[index];
+    if (buffer->holding_count < 2)
+        return SHUNT_OK;
+    struct vbox *boxes = schema_alloc(buffer->holding_count, sizeof(*boxes));
+    if (boxes == NULL)
+        return SHUNT_ERR_NOMEM;
+    for (uint32_t i = 0; i < buffer->holding_count; i++)
+        boxes[i] = vbox_of_holding(replay->part, buffer->holding_begin + i);
+    size_t first = 0, second = 0;
+    enum vbox_answer met = vbox_find_meeting(boxes, buffer->holding_count, &first, &second);
+    free(boxes);
+    if (met == VBOX_YES) {
+        report_twice(replay, index, buffer->holding_begin + (uint32_t)first, buffer->holding_begin + (uint32_t)second);
+        replay->sound[index] = 0;
+    }
+    return met == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
+}
+
+/* ---- what was here before ------------------------------------------------------ */
+
+/* The old-side buffer of the same tensor and state, or NULL. */
+static const struct shunt_plan_buffer *find_old(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    uint32_t begin = 0, end = replay->old_count;
+    while (begin < end) {
+        uint32_t middle = begin + (end - begin) / 2;
+        const struct shunt_plan_buffer *old = &replay->part->buffers[replay->old_sorted[middle]];
+        if (binding_of(old) == binding_of(buffer))
+            return old;
+        if (binding_of(old) < binding_of(buffer))
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return NULL;
+}
+
+/* Elements of a box that the old buffer holds. Its holdings are disjoint. */
+static uint64_t held_before(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *old)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < old->holding_count; i++) {
+        struct vbox held = vbox_of_holding(replay->part, old->holding_begin + i);
+        elements += vbox_shared(box, &held);
+    }
+    return elements;
+}
+
+static uint64_t holding_bytes(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++)
+        bytes += vview_bytes(&replay->part->views[replay->part->holdings[h].view]);
+    return bytes;
+}
+
+static uint64_t needed_remote(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    const struct shunt_plan_buffer *old = find_old(replay, buffer);
+    uint64_t needed = holding_bytes(replay, buffer);
+    for (uint32_t h = buffer->holding_begin; old != NULL && h < buffer->holding_begin + buffer->holding_count; h++) {
+        struct vbox box = vbox_of_holding(replay->part, h);
+        needed -= held_before(replay, &box, old) * shunt_dtype_bytes(buffer->dtype);
+    }
+    return needed;
+}
+
+static void add_figures(struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    struct vfigures *figures = &replay->v->figures;
+    if (buffer->side == SHUNT_SIDE_BOTH)
+        figures->kept += holding_bytes(replay, buffer);
+    if (buffer->side == SHUNT_SIDE_TO)
+        figures->needed_remote += needed_remote(replay, buffer);
+    if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < figures->rollback_until_round)
+        figures->rollback_until_round = buffer->free_round;
+    figures->ops += buffer->side != SHUNT_SIDE_BOTH; /* an alloc or a free */
+}
+
+enum shunt_status vbuffers_check(struct vreplay *replay)
+{
+    const struct shunt_plan_part *part = replay->part;
+    enum shunt_status st = check_bindings(replay);
+    for (uint32_t i = 0; i < part->header->buffer_count && st == SHUNT_OK; i++) {
+        check_side(replay, i);
+        replay->sound[i] = check_nested(replay, i);
+        if (replay->sound[i])
+            st = check_boxes(replay, i);
+    }
+    for (uint32_t i = 0; i < part->header->buffer_count && st == SHUNT_OK; i++)
+        add_figures(replay, &part->buffers[i]);
+    return st;
+}

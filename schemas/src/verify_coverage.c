@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The new side of one device is written exactly once: each holding by copies and unpacks, as
+ * boxes of the tensor; each pad by fills, as boxes of the buffer's grid, which the holdings and
+ * the fills must tile together. On the old side, holdings must only lie apart.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "verify_internal.h"
+
+/* Ops grouped by what they write: those of group g are op[begin[g] .. begin[g + 1]). */
+struct groups {
+    uint32_t *begin;
+    uint32_t *op;
+};
+
+struct coverage {
+    struct vreplay *replay;
+    struct groups writes; /* by holding */
+    struct groups fills;  /* by buffer */
+    struct vbox_list boxes;
+    struct vbox_list whole;
+};
+
+/* ---- grouping ------------------------------------------------------------------- */
+
+static bool is_write(const struct vreplay *replay, uint32_t op, bool fills, uint32_t *group_out)
+{
+    const struct shunt_plan_op *record = &replay->part->ops[op];
+    if (record->kind == SHUNT_OP_PACK || (record->kind == SHUNT_OP_FILL) != fills ||
+        replay->targets[op].holding == VNONE)
+        return false;
+    *group_out = fills ? record->dst_buffer : replay->targets[op].holding;
+    return true;
+}
+
+static bool group_ops(const struct vreplay *replay, bool fills, uint32_t group_count, struct groups *groups)
+{
+    uint32_t op_count = replay->part->header->op_count, group = 0;
+    groups->begin = schema_alloc((size_t)group_count + 2, sizeof(*groups->begin));
+    groups->op = schema_alloc(op_count, sizeof(*groups->op));
+    if (groups->begin == NULL || groups->op == NULL)
+        return false;
+    uint32_t *at = groups->begin + 1; /* at[g] walks from the begin of g to that of g + 1 */
+    for (uint32_t i = 0; i < op_count; i++) {
+        if (is_write(replay, i, fills, &group))
+            at[group + 1]++;
+    }
+    for (uint32_t g = 1; g <= group_count; g++)
+        at[g] += at[g - 1];
+    for (uint32_t i = 0; i < op_count; i++) {
+        if (is_write(replay, i, fills, &group))
+            groups->op[at[group]++] = i;
+    }
+    return true;
+}
+
+/* ---- holdings ------------------------------------------------------------------- */
+
+static struct vtext holding_text(const struct coverage *coverage, uint32_t buffer, uint32_t holding)
+{
+    const struct shunt_plan_part *part = coverage->replay->part;
+    const struct shunt_plan_holding *record = &part->holdings[holding];
+    return vtext_box(part->corners[record->corner].lo, part->views[record->view].shape,
+                     vtensor_ndim(coverage->replay->v, part->buffers[buffer].tensor));
+}
+
+static void report_holding(const struct coverage *coverage, uint32_t buffer, uint32_t holding, const int64_t *point,
+                           int64_t excess)
+{
+    struct vreplay *replay = coverage->replay;
+    uint32_t ndim = vtensor_ndim(replay->v, replay->part->buffers[buffer].tensor);
+    char times[32] = "never";
+    if (excess > 0)
+        snprintf(times, sizeof(times), "%" PRId64 " times", excess + 1);
+    vproblem(replay->v, SHUNT_RULE_COVERAGE, replay->device, VNONE, "element %s of %s, box %s, is written %s (%s)",
+             vtext_point(point, ndim).text, vtext_buffer(replay->v, replay->device, buffer).text,
+             holding_text(coverage, buffer, holding).text, times, vtext_ranks(replay->v, replay->device).text);
+}
+
+static enum shunt_status check_holding(struct coverage *coverage, uint32_t buffer, uint32_t holding)
+{
+    const struct vreplay *replay = coverage->replay;
+    const struct groups *writes = &coverage->writes;
+    struct vbox whole = vbox_of_holding(replay->part, holding);
+    coverage->boxes.count = 0;
+    for (uint32_t i = writes->begin[holding]; i < writes->begin[holding + 1]; i++) {
+        uint32_t op = writes->op[i];
+        struct vbox box = vbox_of(replay->targets[op].lo, &replay->part->views[replay->part->ops[op].dst_view]);
+        if (!vbox_list_add(&coverage->boxes, &box))
+            return SHUNT_ERR_NOMEM;
+    }
+    int64_t point[SHUNT_MAX_DIMS], excess = 0;
+    enum vbox_answer tiled = vbox_tiles(coverage->boxes.at, coverage->boxes.count, &whole, 1, point, &excess);
+    if (tiled == VBOX_NO)
+        report_holding(coverage, buffer, holding, point, excess);
+    return tiled == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
+}
+
+static enum shunt_status check_holdings(struct coverage *coverage, uint32_t buffer)
+{
+    const struct shunt_plan_buffer *record = &coverage->replay->part->buffers[buffer];
+    enum shunt_status st = SHUNT_OK;
+    for (uint32_t i = 0; i < record->holding_count && st == SHUNT_OK; i++)
+        st = check_holding(coverage, buffer, record->holding_begin + i);
+    return st;
+}
+
+/* ---- the buffer's bytes ----------------------------------------------------------- */
+
+static bool make_grid(const struct vreplay *replay, const struct shunt_plan_buffer *buffer, struct vgrid *grid)
+{
+    const struct shunt_plan_part *part = replay->part;
+    vgrid_begin(grid, shunt_dtype_bytes(buffer->dtype));
+    bool fits = vgrid_add_view(grid, &part->views[buffer->view]);
+    for (uint32_t i = 0; i < buffer->holding_count && fits; i++)
+        fits = vgrid_add_view(grid, &part->views[part->holdings[buffer->holding_begin + i].view]);
+    return fits && vgrid_end(grid, buffer->bytes);
+}
+
+/* Boxes of the buffer's holdings, then of its fills; *fills_at is where those begin. */
+static enum shunt_status collect_boxes(struct coverage *coverage, uint32_t index, const struct vgrid *grid,
+                                       size_t *fills_at)
+{
+    struct vreplay *replay = coverage->replay;
+    const struct shunt_plan_part *part = replay->part;
+    const struct shunt_plan_buffer *buffer = &part->buffers[index];
+    enum vbox_answer answer = VBOX_YES;
+    coverage->boxes.count = 0;
+    for (uint32_t i = 0; i < buffer->holding_count && answer == VBOX_YES; i++) {
+        const struct shunt_plan_holding *holding = &part->holdings[buffer->holding_begin + i];
+        answer = vgrid_split(grid, &part->views[holding->view], holding->offset, &coverage->boxes);
+    }
+    if (answer == VBOX_NO)
+        vproblem(replay->v, SHUNT_RULE_HOLDING, replay->device, VNONE, "a holding of %s is no box of its buffer",
+                 vtext_buffer(replay->v, replay->device, index).text);
+    *fills_at = coverage->boxes.count;
+    for (uint32_t i = coverage->fills.begin[index]; i < coverage->fills.begin[index + 1] && answer == VBOX_YES; i++) {
+        const struct shunt_plan_op *fill = &part->ops[coverage->fills.op[i]];
+        answer = vgrid_split(grid, &part->views[fill->dst_view], fill->dst_offset, &coverage->boxes);
+        if (answer == VBOX_NO)
+            vproblem(replay->v, SHUNT_RULE_TARGET, replay->device, VNONE,
+                     "fill of %" PRIu64 " bytes at offset %" PRIu64 " of %s is no box of its buffer",
+                     vview_bytes(&part->views[fill->dst_view]), fill->dst_offset,
+                     vtext_buffer(replay->v, replay->device, index).text);
+    }
+    if (answer == VBOX_NO)
+        coverage->boxes.count = 0;
+    return answer == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
+}
+
+/* Two boxes share bytes: whose they are says which rule is broken. */
+static void report_meeting(const struct coverage *coverage, uint32_t index, const struct vgrid *grid, size_t fills_at,
+                           size_t first, size_t second)
+{
+    struct vreplay *replay = coverage->replay;
+    const struct vbox *a = &coverage->boxes.at[first], *b = &coverage->boxes.at[second];
+    int64_t point[SHUNT_MAX_DIMS];
+    for (int d = 0; d < SHUNT_MAX_DIMS; d++)
+        point[d] = a->lo[d] > b->lo[d] ? a->lo[d] : b->lo[d];
+    enum shunt_verify_rule rule = SHUNT_RULE_COVERAGE;
+    const char *what = "is filled twice";
+    if (second < fills_at) {
+        rule = SHUNT_RULE_HOLDING;
+        what = "belongs to two holdings";
+    } else if (first < fills_at) {
+        rule = SHUNT_RULE_TARGET;
+        what = "belongs to a holding and is filled";
+    }
+    vproblem(replay->v, rule, replay->device, VNONE, "byte %" PRIu64 " of %s %s", vgrid_offset(grid, point),
+             vtext_buffer(replay->v, replay->device, index).text, what);
+}
+
+static enum shunt_status check_apart(struct coverage *coverage, uint32_t index, const struct vgrid *grid,
+                                     size_t fills_at, bool *apart_out)
+{
+    size_t first = 0, second = 0;
+    enum vbox_answer met = vbox_find_meeting(coverage->boxes.at, coverage->boxes.count, &first, &second);
+    *apart_out = met == VBOX_NO;
+    if (met == VBOX_YES)
+        report_meeting(coverage, index, grid, fills_at, first, second);
+    return met == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
+}
+
+/* Holdings and fills are apart; do they leave a byte of the buffer? */
+static enum shunt_status check_pads(struct coverage *coverage, uint32_t index, const struct vgrid *grid)
+{
+    struct vreplay *replay = coverage->replay;
+    const struct shunt_plan_buffer *buffer = &replay->part->buffers[index];
+    coverage->whole.count = 0;
+    enum vbox_answer answer = vgrid_split_all(grid, buffer->bytes, &coverage->whole);
+    int64_t point[SHUNT_MAX_DIMS] = {0}, excess = 0;
+    if (answer == VBOX_YES)
+        answer = vbox_tiles(coverage->boxes.at, coverage->boxes.count, coverage->whole.at, coverage->whole.count, point,
+                            &excess);
+    if (answer == VBOX_NO)
+        vproblem(replay->v, SHUNT_RULE_COVERAGE, replay->device, VNONE,
+                 "byte %" PRIu64 " of %s is a pad that no op fills (%s)", vgrid_offset(grid, point),
+                 vtext_buffer(replay->v, replay->device, index).text, vtext_ranks(replay->v, replay->device).text);
+    return answer == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
+}
+
+/* The common case: one holding that is the whole buffer, and no fill. */
+static bool is_plain(const struct coverage *coverage, uint32_t index)
+{
+    const struct shunt_plan_part *part = coverage->replay->part;
+    const struct shunt_plan_buffer *buffer = &part->buffers[index];
+    if (coverage->fills.begin[index] != coverage->fills.begin[index + 1] || buffer->holding_count != 1)
+        return false;
+    const struct shunt_plan_holding *holding = &part->holdings[buffer->holding_begin];
+    return vview_bytes(&part->views[holding->view]) == buffer->bytes;
+}
+
+static enum shunt_status check_bytes(struct coverage *coverage, uint32_t index)
+{
+    struct vreplay *replay = coverage->replay;
+    const struct shunt_plan_buffer *buffer = &replay->part->buffers[index];
+    struct vgrid grid;
+    if (buffer->bytes == 0 || is_plain(coverage, index))
+        return SHUNT_OK;
+    if (!make_grid(replay, buffer, &grid)) {
+        vproblem(replay->v, SHUNT_RULE_HOLDING, replay->device, VNONE,
+                 "strides of the holdings of %s do not divide each other",
+                 vtext_buffer(replay->v, replay->device, index).text);
+        return SHUNT_OK;
+    }
+    size_t fills_at = 0, before = replay->v->report->problem_total;
+    bool apart = false;
+    enum shunt_status st = collect_boxes(coverage, index, &grid, &fills_at);
+    if (st == SHUNT_OK && replay->v->report->problem_total == before)
+        st = check_apart(coverage, index, &grid, fills_at, &apart);
+    if (st == SHUNT_OK && apart && buffer->side == SHUNT_SIDE_TO)
+        st = check_pads(coverage, index, &grid);
+    return st;
+}
+
+enum shunt_status vcoverage_check(struct vreplay *replay)
+{
+    const struct shunt_plan_part *part = replay->part;
+    struct coverage coverage = {.replay = replay};
+    enum shunt_status st = SHUNT_OK;
+    if (!group_ops(replay, false, part->header->holding_count, &coverage.writes) ||
+        !group_ops(replay, true, part->header->buffer_count, &coverage.fills))
+        st = SHUNT_ERR_NOMEM;
+    for (uint32_t i = 0; i < part->header->buffer_count && st == SHUNT_OK; i++) {
+        if (!replay->sound[i])
+            continue;
+        st = check_bytes(&coverage, i);
+        if (st == SHUNT_OK && part->buffers[i].side == SHUNT_SIDE_TO)
+            st = check_holdings(&coverage, i);
+    }
+    free(coverage.writes.begin);
+    free(coverage.writes.op);
+    free(coverage.fills.begin);
+    free(coverage.fills.op);
+    vbox_list_finish(&coverage.boxes);
+    vbox_list_finish(&coverage.whole);
+    return st;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_SCHEMAS_VERIFY_INTERNAL_H
+#define SHUNT_SCHEMAS_VERIFY_INTERNAL_H
+
+/**
+ * Inside the verifier. verify.c walks the devices; for each one
+ *
+ *   verify_buffers.c   holdings, sides, memory and what the device needed from afar
+ *   verify_ops.c       every op: what it reads, what it writes, same box
+ *   verify_messages.c  staging and the peers
+ *   verify_coverage.c  every element of the new side and every pad written once
+ *
+ * and at the end verify_space.c (no element of a tensor lost) and verify_summary.c (figures).
+ * A stage reports every problem it meets and goes on; it returns only "out of memory".
+ *
+ * Why two staging slots are enough. A device walks its rounds in order. At depth 1 round k+1 packs
+ * after round k is done. At depth 2 round k+1 packs while round k is on the wire, into the other
+ * slot (round % depth, checked by the reader); round k+2, the next user of round k's slot, packs
+ * only after round k has unpacked. So inside one round nothing but that round touches its slot,
+ * and it is enough to check that the round's packs, sends and receives are disjoint in it.
+ *
+ * Why reads see the old bytes. Sources are old-side holdings only. Old-only buffers are never a
+ * target, kept buffers are a target of pad fills only, and new-only buffers are other memory. So
+ * a source keeps its bytes until it is freed, and order inside a round does not matter.
+ */
+
+#include "shunt/verify.h"
+#include "verify_box.h"
+#include "verify_region.h"
+
+#define VNONE SHUNT_PLAN_NONE
+
+/** A part and two indices over it. */
+struct vpart {
+    struct shunt_plan_part part;
+    bool readable;
+    /* Ops of each half round by their offset in staging: packs by target, then the rest; unpacks by source. */
+    uint32_t *op_order;
+    /* Holdings of each buffer by offset, and the greatest end among those up to here. */
+    uint32_t *holding_order;
+    uint64_t *holding_reach;
+};
+
+/** What the replay adds up, to compare with the summary. */
+struct vfigures {
+    uint64_t needed_remote, moved, copied, kept, inter_node, intra_node, filled;
+    uint64_t max_send, max_recv, from_max, to_max, peak, ops, messages;
+    uint32_t max_group_messages, max_peers, rollback_until_round;
+};
+
+struct verifier {
+    const struct shunt_plan *plan;
+    const struct shunt_plan_header *header;
+    const struct shunt_plan_summary *summary;
+    struct shunt_verify_report *report;
+    struct vpart *parts;
+    uint64_t *device_peaks;
+    struct vfigures figures;
+};
+
+/** Where an op's region lies in the space. */
+struct vend {
+    uint32_t holding;
+    int64_t lo[SHUNT_MAX_DIMS];
+};
+
+/** The device under replay. */
+struct vreplay {
+    struct verifier *v;
+    uint32_t device;
+    const struct shunt_plan_device *record;
+    const struct shunt_plan_part *part;
+    uint8_t *sound;          /* per buffer: its holdings are disjoint and nested */
+    uint32_t *old_sorted;    /* buffers of the old side by (tensor, state) */
+    uint32_t old_count;      /* entries of old_sorted */
+    struct vend *targets;    /* per op: what a COPY or UNPACK writes; holding VNONE: nothing that counts */
+    uint64_t sent, received; /* payload bytes */
+};
+
+/* ---- verify_report.c */
+
+struct vtext {
+    char text[200];
+};
+
+/** Add a problem "device D round R: ..."; device and round may be VNONE. */
+void vproblem(struct verifier *v, enum shunt_verify_rule rule, uint32_t device, uint32_t round, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/** "[0,64)x[0,768)" */
+struct vtext vtext_box(const int64_t *lo, const int64_t *shape, uint32_t ndim);
+/** "[3,5]" */
+struct vtext vtext_point(const int64_t *point, uint32_t ndim);
+/** "to:param/embed.weight"; kept buffers are "kept:" */
+struct vtext vtext_buffer(const struct verifier *v, uint32_t device, uint32_t buffer);
+/** "old rank 3, new rank -" */
+struct vtext vtext_ranks(const struct verifier *v, uint32_t device);
+
+/* ---- verify_index.c */
+
+/** Read the part of a device and index it. A part that does not read is a problem, not an error. */
+enum shunt_status vindex_part(struct verifier *v, uint32_t device);
+void vindex_finish(struct vpart *vp);
+
+/** Staging offset of entry `at` of op_order; UINT64_MAX if that op has none. */
+uint64_t vindex_staging_offset(const struct vpart *vp, uint32_t at);
+/** First entry of op_order[begin, end) at or behind a staging offset. */
+uint32_t vindex_find(const struct vpart *vp, uint32_t begin, uint32_t end, uint64_t offset);
+
+/** Resolve a region of a buffer to the one holding that contains it. Reports nothing. */
+bool vindex_resolve(const struct verifier *v, uint32_t device, uint32_t buffer, const struct shunt_plan_view *view,
+                    uint64_t offset, struct vend *end_out);
+
+/* ---- stages */
+
+enum shunt_status vbuffers_check(struct vreplay *replay);
+enum shunt_status vops_check(struct vreplay *replay);
+enum shunt_status vmessages_check(struct vreplay *replay);
+enum shunt_status vcoverage_check(struct vreplay *replay);
+enum shunt_status vmemory_check(struct vreplay *replay);
+enum shunt_status vspace_check(struct verifier *v);
+enum shunt_status vranks_check(struct verifier *v);
+void vsummary_check(struct verifier *v);
+
+/** Report a source and a target that are not the same elements. Shapes are the same. */
+void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, uint32_t src_device, uint32_t src_buffer,
+                  const struct vend *src);
+
+/* ---- small things shared by the stages */
+
+static inline uint64_t vview_bytes(const struct shunt_plan_view *view)
+{
+    return shunt_plan_view_elements(view) * view->elem_bytes;
+}
+
+/** The box [lo, lo + shape) of a view's elements. */
+static inline struct vbox vbox_of(const int64_t *lo, const struct shunt_plan_view *view)
+{
+    struct vbox box;
+    for (int d = 0; d < SHUNT_MAX_DIMS; d++) {
+        box.lo[d] = lo[d];
+        box.hi[d] = lo[d] + view->shape[d];
+    }
+    return box;
+}
+
+static inline struct vbox vbox_of_holding(const struct shunt_plan_part *part, uint32_t holding)
+{
+    return vbox_of(part->corners[part->holdings[holding].corner].lo, &part->views[part->holdings[holding].view]);
+}
+
+static inline uint32_t vtensor_ndim(const struct verifier *v, uint32_t tensor)
+{
+    return shunt_plan_get_tensor(v->plan, tensor)->ndim;
+}
+
+static inline void vmax(uint64_t *most, uint64_t value)
+{
+    if (value > *most)
+        *most = value;
+}
+
+#endif

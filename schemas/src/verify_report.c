@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "verify_internal.h"
+
+struct rule_row {
+    const char *name;
+    const char *text;
+};
+
+static const struct rule_row rule_rows[SHUNT_RULE_COUNT] = {
+    {"none", "no rule"},
+    [SHUNT_RULE_PART] = {"part", "every part reads"},
+    [SHUNT_RULE_HOLDING] = {"holding", "the holdings of a buffer lie apart, in the buffer and in the tensor, and a "
+                                       "device has one buffer per tensor, state and side"},
+    [SHUNT_RULE_SOURCE] = {"source", "an op reads only what its source holds: inside one holding of the old side, "
+                                     "not yet freed, or received staging"},
+    [SHUNT_RULE_TARGET] = {"target", "an op writes only into an allocated buffer of the new side: inside one "
+                                     "holding, or zeros into pads"},
+    [SHUNT_RULE_COORDINATE] = {"coordinate", "an op writes the same box of the same tensor, state and dtype that it "
+                                             "reads"},
+    [SHUNT_RULE_COVERAGE] = {"coverage", "every element and every pad of the new side is written exactly once, and "
+                                         "no element of a tensor is lost"},
+    [SHUNT_RULE_MESSAGE] = {"message", "every send has its receive at the peer in the same round with the same "
+                                       "bytes, and the other way round"},
+    [SHUNT_RULE_STAGING] = {"staging", "packs and messages lie apart in a slot, and every packed piece is unpacked "
+                                       "exactly once"},
+    [SHUNT_RULE_LIFETIME] = {"lifetime", "a buffer of a side exists only where that side has a rank"},
+    [SHUNT_RULE_MEMORY] = {"memory", "live bytes, peaks and slots are those of the replay and stay within the cap"},
+    [SHUNT_RULE_SUMMARY] = {"summary", "the figures of the summary are those of the replay"},
+    [SHUNT_RULE_RANK] = {"rank", "old ranks and new ranks are each a permutation of 0..count-1"},
+};
+
+static const struct rule_row *rule_row(enum shunt_verify_rule rule)
+{
+    unsigned index = (unsigned)rule;
+    return &rule_rows[index < SHUNT_RULE_COUNT ? index : 0];
+}
+
+const char *shunt_verify_rule_name(enum shunt_verify_rule rule)
+{
+    return rule_row(rule)->name;
+}
+
+const char *shunt_verify_rule_text(enum shunt_verify_rule rule)
+{
+    return rule_row(rule)->text;
+}
+
+/* "device 3 round 17: " as far as they apply; returns its length. */
+static size_t write_place(char *text, size_t size, uint32_t device, uint32_t round)
+{
+    int length = 0;
+    if (device != VNONE && round != VNONE)
+        length = snprintf(text, size, "device %" PRIu32 " round %" PRIu32 ": ", device, round);
+    else if (device != VNONE)
+        length = snprintf(text, size, "device %" PRIu32 ": ", device);
+    return (size_t)length;
+}
+
+void vproblem(struct verifier *v, enum shunt_verify_rule rule, uint32_t device, uint32_t round, const char *format, ...)
+{
+    struct shunt_verify_report *report = v->report;
+    report->problem_total++;
+    if (report->problem_count == SHUNT_VERIFY_MAX_PROBLEMS)
+        return;
+    struct shunt_verify_problem *problem = &report->problems[report->problem_count++];
+    problem->rule = rule;
+    size_t length = write_place(problem->text, sizeof(problem->text), device, round);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(problem->text + length, sizeof(problem->text) - length, format, args);
+    va_end(args);
+}
+
+struct vtext vtext_box(const int64_t *lo, const int64_t *shape, uint32_t ndim)
+{
+    struct vtext out = {""};
+    size_t used = 0;
+    for (uint32_t d = 0; d < ndim && used < sizeof(out.text); d++)
+        used += (size_t)snprintf(out.text + used, sizeof(out.text) - used, "%s[%" PRId64 ",%" PRId64 ")",
+                                 d > 0 ? "x" : "", lo[d], lo[d] + shape[d]);
+    return out;
+}
+
+struct vtext vtext_point(const int64_t *point, uint32_t ndim)
+{
+    struct vtext out = {""};
+    size_t used = 0;
+    for (uint32_t d = 0; d < ndim && used < sizeof(out.text); d++)
+        used += (size_t)snprintf(out.text + used, sizeof(out.text) - used, "%s%" PRId64, d > 0 ? "," : "[", point[d]);
+    if (used < sizeof(out.text))
+        snprintf(out.text + used, sizeof(out.text) - used, "]");
+    return out;
+}
+
+struct vtext vtext_buffer(const struct verifier *v, uint32_t device, uint32_t buffer)
+{
+    static const char *const sides[] = {[SHUNT_SIDE_FROM] = "from", [SHUNT_SIDE_TO] = "to", [SHUNT_SIDE_BOTH] = "kept"};
+    const struct shunt_plan_buffer *record = &v->parts[device].part.buffers[buffer];
+    const struct shunt_plan_tensor *tensor = shunt_plan_get_tensor(v->plan, record->tensor);
+    struct vtext out;
+    snprintf(out.text, sizeof(out.text), "%s:%s/%.120s", sides[record->side], shunt_state_name(record->state),
+             shunt_plan_string(v->plan, tensor->name));
+    return out;
+}
+
+struct vtext vtext_ranks(const struct verifier *v, uint32_t device)
+{
+    const struct shunt_plan_device *record = shunt_plan_get_device(v->plan, device);
+    char from[16] = "-", to[16] = "-";
+    if (record->from_rank != VNONE)
+        snprintf(from, sizeof(from), "%" PRIu32, record->from_rank);
+    if (record->to_rank != VNONE)
+        snprintf(to, sizeof(to), "%" PRIu32, record->to_rank);
+    struct vtext out;
+    snprintf(out.text, sizeof(out.text), "old rank %s, new rank %s", from, to);
+    return out;
+}

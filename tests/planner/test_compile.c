@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The compiler from documents to a verified plan, in process, over the built-in layouts. */
+
+#include <stdlib.h>
+
+#include "compile.h"
+#include "harness.h"
+#include "shunt/verify.h"
+
+/** A compiled move and what was said about it. */
+struct compiled {
+    enum shunt_status status;
+    void *bytes;
+    size_t size;
+    struct shunt_plan *plan;
+    struct shunt_err err;
+};
+
+static void layout_path(char *path, size_t room, const char *name)
+{
+    snprintf(path, room, "%s/layouts/%s.yaml", SHUNT_SOURCE_PLANS, name);
+}
+
+static struct compiled compile(const char *from, const char *to, struct compile_options options)
+{
+    struct compiled result = {0};
+    struct compile_documents documents;
+    char from_path[512], to_path[512];
+    layout_path(from_path, sizeof(from_path), from);
+    layout_path(to_path, sizeof(to_path), to);
+    options.from_path = from_path;
+    options.to_path = to_path;
+    result.status = compile_load(&options, &documents, stderr);
+    if (result.status != SHUNT_OK)
+        return result;
+    result.status = compile_plan(&options, &documents, &result.bytes, &result.size, &result.err);
+    if (result.status == SHUNT_OK)
+        result.status = shunt_plan_open_memory(result.bytes, result.size, &result.plan, &result.err);
+    compile_unload(&documents);
+    return result;
+}
+
+static void release(struct compiled *compiled)
+{
+    shunt_plan_close(compiled->plan);
+    free(compiled->bytes);
+}
+
+static void check_verified(const struct compiled *compiled, const char *what)
+{
+    struct shunt_err err = {0};
+    struct shunt_verify_report *report = malloc(sizeof(*report));
+    CHECK_MSG(compiled->status == SHUNT_OK, "%s: %s", what, compiled->err.text);
+    if (report != NULL && compiled->status == SHUNT_OK)
+        CHECK_MSG(shunt_plan_verify(compiled->plan, report, &err) == SHUNT_OK, "%s: %s", what, err.text);
+    free(report);
+}
+
+/* Moves whose figures are known by hand or by arithmetic alone. */
+static const struct {
+    const char *from, *to;
+    uint64_t devices, needed; /* needed: bytes, UINT64_MAX where it is not worked out */
+} moves[] = {
+    {"gpt2-tp4-pp2", "gpt2-tp2-pp4", 8, UINT64_MAX},
+    {"gpt2-tp2-pp4", "gpt2-tp2-pp2-dp2", 8, UINT64_MAX},
+    {"gpt2-tp2-pp2-dp2", "gpt2-tp4-pp2", 8, UINT64_MAX},
+    {"gpt2-tp2-pp2-dp2", "gpt2-tp2-pp2-dp2", 8, 0},
+    {"gpt2-tp1-dp8", "gpt2-tp4-pp2", 8, 0},
+    {"gpt3-6.7b-tp4-pp2", "gpt3-6.7b-tp4-pp4", 16, UINT64_MAX},
+    {"llama-2-7b-tp4-dp4", "llama-2-7b-tp4-pp2-dp2", 16, UINT64_MAX},
+    {"llama-3-8b-tp4-pp2", "llama-3-8b-tp2-pp4", 8, UINT64_MAX},
+    {"llama-3-70b-tp8-pp4", "llama-3-70b-tp4-pp8", 32, UINT64_MAX},
+};
+
+static void moves_verify(void)
+{
+    for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
+        char what[128];
+        snprintf(what, sizeof(what), "%s -> %s", moves[i].from, moves[i].to);
+        struct compiled compiled = compile(moves[i].from, moves[i].to, (struct compile_options){0});
+        check_verified(&compiled, what);
+        if (compiled.status == SHUNT_OK) {
+            const struct shunt_plan_summary *summary = shunt_plan_get_summary(compiled.plan);
+            CHECK_EQ_U64(shunt_plan_get_header(compiled.plan)->device_count, moves[i].devices);
+            CHECK_EQ_U64(summary->moved, summary->needed_remote);
+            CHECK_EQ_U64(summary->intra_node + summary->inter_node, summary->moved);
+            CHECK_MSG(moves[i].needed == UINT64_MAX || summary->moved == moves[i].needed, "%s", what);
+            CHECK_MSG(summary->predicted_seconds >= summary->lower_bound_seconds, "%s", what);
+            CHECK_MSG(summary->peak >= summary->peak_lower_bound && summary->peak <= summary->cap, "%s", what);
+        }
+        release(&compiled);
+    }
+}
+
+/** Small seeded generator (splitmix64): the caps of the next test are the same everywhere. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void caps_of(const char *from, const char *to, int count)
+{
+    struct compiled free_run = compile(from, to, (struct compile_options){.cap_given = true, .cap = UINT64_C(1) << 50});
+    CHECK_MSG(free_run.status == SHUNT_OK, "%s", free_run.err.text);
+    if (free_run.status != SHUNT_OK)
+        return;
+    uint64_t least = shunt_plan_get_summary(free_run.plan)->least_cap, state = 7;
+    release(&free_run);
+
+    for (int i = 0; i < count; i++) {
+        uint64_t cap = i == 0 ? least : least + next_random(&state) % least;
+        struct compiled compiled = compile(from, to, (struct compile_options){.cap_given = true, .cap = cap});
+        char what[160];
+        snprintf(what, sizeof(what), "%s -> %s under %llu", from, to, (unsigned long long)cap);
+        check_verified(&compiled, what);
+        if (compiled.status == SHUNT_OK) {
+            CHECK_EQ_U64(shunt_plan_get_summary(compiled.plan)->least_cap, least);
+            CHECK_MSG(shunt_plan_get_summary(compiled.plan)->peak <= cap, "%s", what);
+        }
+        release(&compiled);
+    }
+    struct compiled below = compile(from, to, (struct compile_options){.cap_given = true, .cap = least - 1});
+    char least_text[64];
+    snprintf(least_text, sizeof(least_text), "least cap that would do is %llu B", (unsigned long long)least);
+    CHECK(below.status == SHUNT_ERR_INFEASIBLE);
+    CHECK_CONTAINS(below.err.text, least_text);
+    CHECK_CONTAINS(below.err.text, "rank");
+    CHECK_CONTAINS(below.err.text, "is 1 B short");
+    release(&below);
+}
+
+static void caps_are_law(void)
+{
+    caps_of("gpt2-tp4-pp2", "gpt2-tp2-pp4", 20);
+    caps_of("gpt2-tp2-pp4", "gpt2-tp2-pp2-dp2", 20);
+    caps_of("gpt2-tp2-pp2-dp2", "gpt2-tp4-pp2", 20);
+}
+
+static void staging_is_respected(void)
+{
+    static const uint64_t sizes[] = {1 << 20, 3 << 20, 16 << 20, 100 << 20, 1 << 30};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct compiled compiled = compile("gpt2-tp4-pp2", "gpt2-tp2-pp4",
+                                           (struct compile_options){.staging_given = true, .staging = sizes[i]});
+        if (compiled.status == SHUNT_ERR_INFEASIBLE) {
+            CHECK_CONTAINS(compiled.err.text, "least staging that would do is");
+            CHECK(i == 0);
+            continue;
+        }
+        check_verified(&compiled, "staging");
+        CHECK_MSG(shunt_plan_get_summary(compiled.plan)->staging <= sizes[i], "staging %llu",
+                  (unsigned long long)sizes[i]);
+        release(&compiled);
+    }
+}
+
+static void same_input_same_bytes(void)
+{
+    struct compiled a = compile("gpt2-tp4-pp2", "gpt2-tp2-pp4", (struct compile_options){0});
+    struct compiled b = compile("gpt2-tp4-pp2", "gpt2-tp2-pp4", (struct compile_options){0});
+    CHECK_EQ_U64(a.size, b.size);
+    CHECK(a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0);
+    release(&a);
+    release(&b);
+}
+
+static void unlike_models_are_refused(void)
+{
+    struct compiled compiled = compile("gpt2-tp4-pp2", "llama-3-8b-tp2-pp4", (struct compile_options){0});
+    CHECK(compiled.status == SHUNT_ERR_INPUT);
+    release(&compiled);
+}
+
+static const struct test_case cases[] = {
+    {"built-in moves verify", moves_verify},
+    {"caps are law", caps_are_law},
+    {"staging is respected", staging_is_respected},
+    {"same input, same bytes", same_input_same_bytes},
+    {"unlike models are refused", unlike_models_are_refused},
+};
+TEST_MAIN(cases)

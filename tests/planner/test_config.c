@@ -1,0 +1,923 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The YAML loader: what it refuses and with which words, what it accepts, and what it may cost. */
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/engine.h"
+#include "config/error_rows.h"
+#include "config/load.h"
+#include "config/mem.h"
+#include "config/scalar.h"
+#include "config/suggest.h"
+#include "config/text_check.h"
+#include "harness.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#endif
+#endif
+#ifndef UNDER_ASAN
+#define UNDER_ASAN 0
+#endif
+
+/* ---- loading a text -------------------------------------------------------------- */
+
+struct loaded {
+    enum shunt_status status;
+    struct cfg_model *model;
+    struct cfg_cluster *cluster;
+    struct cfg_layout *layout;
+    char *log;
+};
+
+static struct loaded load_bytes(enum kind kind, const char *bytes, size_t size)
+{
+    struct loaded loaded = {0};
+    size_t length;
+    FILE *diag = open_memstream(&loaded.log, &length);
+    if (diag == NULL)
+        abort();
+    if (kind == MODEL)
+        loaded.status = cfg_model_load_memory("t", bytes, size, &loaded.model, diag);
+    else if (kind == CLUSTER)
+        loaded.status = cfg_cluster_load_memory("t", bytes, size, &loaded.cluster, diag);
+    else
+        loaded.status = cfg_layout_load_memory("t", bytes, size, &loaded.layout, diag);
+    fclose(diag);
+    return loaded;
+}
+
+static struct loaded load_text(enum kind kind, const char *text)
+{
+    return load_bytes(kind, text, strlen(text));
+}
+
+static void unload(struct loaded *loaded)
+{
+    cfg_model_free(loaded->model);
+    cfg_cluster_free(loaded->cluster);
+    cfg_layout_free(loaded->layout);
+    free(loaded->log);
+}
+
+static int count_lines(const char *text)
+{
+    int lines = 0;
+    for (; *text != '\0'; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* ---- refusals --------------------------------------------------------------------- */
+
+static void refuses(void)
+{
+    for (size_t r = 0; r < sizeof(error_rows) / sizeof(error_rows[0]); r++) {
+        const struct error_row *row = &error_rows[r];
+        struct loaded loaded = load_text(row->kind, row->text);
+        CHECK_MSG(loaded.status == SHUNT_ERR_INPUT, "row %zu: %s", r, row->text);
+        CHECK_MSG(loaded.model == NULL && loaded.cluster == NULL && loaded.layout == NULL, "row %zu", r);
+        CHECK_MSG(strstr(loaded.log, row->want) != NULL, "row %zu: \"%s\" lacks \"%s\"", r, loaded.log, row->want);
+        CHECK_MSG(strncmp(loaded.log, "t:", 2) == 0, "row %zu: %s", r, loaded.log);
+        unload(&loaded);
+    }
+}
+
+static void refuses_nul_bytes(void)
+{
+    static const char text[] = "kind: layout\nname: a\0b\nparallel: {}\n";
+    struct loaded loaded = load_bytes(LAYOUT, text, sizeof(text) - 1);
+    CHECK_EQ_U64(loaded.status, SHUNT_ERR_INPUT);
+    CHECK_STR(loaded.log, "t:2:8: document: found a NUL byte, expected text\n");
+    unload(&loaded);
+}
+
+static void reports_all_problems(void)
+{
+    struct loaded loaded = load_text(LAYOUT, "kind: layout\n"
+                                             "name: no\n"
+                                             "parallel: {tp: 010, pq: 2}\n"
+                                             "order: tp-tp\n"
+                                             "vocab: {padded: 1.5}\n");
+    CHECK_EQ_U64(loaded.status, SHUNT_ERR_INPUT);
+    CHECK_EQ_U64(count_lines(loaded.log), 5);
+    CHECK_CONTAINS(loaded.log, "t:2:7: name:");
+    CHECK_CONTAINS(loaded.log, "\nt:3:16: parallel.tp:");
+    CHECK_CONTAINS(loaded.log, "\nt:3:21: parallel.pq:");
+    CHECK_CONTAINS(loaded.log, "\nt:4:8: order:");
+    CHECK_CONTAINS(loaded.log, "\nt:5:17: vocab.padded:");
+    unload(&loaded);
+}
+
+/* A faulty tensor does not hide faults of others, nor those that only show in the whole model. */
+static void reports_problems_of_all_tensors(void)
+{
+    struct loaded loaded = load_text(MODEL, "kind: model\nname: m\nlayers: 2\nheads: 3\nkv_heads: 2\ntensors:\n"
+                                            "- {name: a, shape: [0], stage: all}\n"
+                                            "- {name: \"b.{i}\", shape: [4], cut: {dim: 0, segments: [1, 2]}}\n"
+                                            "- {name: b.1, shape: [4], stage: all}\n"
+                                            "- {name: \"c.{i}\", shape: [4], layers: {to: 3}}\n");
+    CHECK_EQ_U64(count_lines(loaded.log), 5);
+    CHECK_CONTAINS(loaded.log, "tensors[0].shape[0]:");
+    CHECK_CONTAINS(loaded.log, "tensors[1].cut.segments:");
+    CHECK_CONTAINS(loaded.log, "tensors[2].name: found the name \"b.1\" a second time");
+    CHECK_CONTAINS(loaded.log, "tensors[3].layers:");
+    CHECK_CONTAINS(loaded.log, "kv_heads:");
+    unload(&loaded);
+}
+
+static void bounds_the_report(void)
+{
+    char text[4096] = "kind: layout\nname: x\nparallel: {}\n";
+    for (int i = 0; i < 60; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "key%d: 1\n", i);
+    struct loaded loaded = load_text(LAYOUT, text);
+    CHECK_EQ_U64(count_lines(loaded.log), 51);
+    CHECK_CONTAINS(loaded.log, "\nt: 10 more problems\n");
+    unload(&loaded);
+}
+
+static void cuts_long_texts(void)
+{
+    char text[2048] = "kind: layout\nname: x\nparallel: {tp: ";
+    memset(text + strlen(text), 'w', 1000);
+    strcat(text, "}\n");
+    struct loaded loaded = load_text(LAYOUT, text);
+    CHECK_CONTAINS(loaded.log, "wwww...\" (not a number), expected");
+    CHECK(strlen(loaded.log) < 300);
+    unload(&loaded);
+}
+
+/* ---- what is accepted ---------------------------------------------------------------- */
+
+static const char full_model[] =
+    "kind: model\n"
+    "name: \"010\"\n"
+    "layers: 6\n"
+    "heads: 8\n"
+    "kv_heads: 2\n"
+    "tensors:\n"
+    "  - {name: embed, shape: [10, 4], stage: first, cut: {dim: 0, pad: vocab}, tied: last}\n"
+    "  - {name: \"l.{i}.gu\", shape: [12, 4], cut: {dim: 0, segments: [8, 4]}}\n"
+    "  - {name: \"l.{i}.o\", shape: [3, 5, 7], cut: {dim: 2}, layers: {from: 3, to: 5}}\n"
+    "  - {name: \"l.{i}.o\", shape: [3], layers: {from: 5}}\n"
+    "  - {name: bias, shape: [3], stage: last, kind: buffer, dtype: fp32}\n"
+    "  - {name: rope, shape: [1], stage: all, kind: weight}\n"
+    "scalars:\n"
+    "  - {name: step, dtype: i64}\n"
+    "  - {name: rng, dtype: u8, count: 5056}\n";
+
+static void check_full_tensors(const struct cfg_tensor *tensors)
+{
+    CHECK(tensors[0].stage == CFG_STAGE_FIRST && tensors[0].tied_last && tensors[0].pad_vocab);
+    CHECK(tensors[0].ndim == 2 && tensors[0].shape[0] == 10 && tensors[0].shape[1] == 4);
+    CHECK(tensors[0].cut_dim == 0 && tensors[0].segment_count == 1 && tensors[0].segments[0] == 10);
+    CHECK(tensors[0].layer_begin == 0 && tensors[0].layer_end == 6 && tensors[0].dtype == -1);
+    CHECK(tensors[0].pos.line == 7 && tensors[0].pos.column == 5 && tensors[0].kind == CFG_KIND_WEIGHT);
+    CHECK(tensors[1].stage == CFG_STAGE_LAYER && !tensors[1].tied_last && !tensors[1].pad_vocab);
+    CHECK(tensors[1].segment_count == 2 && tensors[1].segments[0] == 8 && tensors[1].segments[1] == 4);
+    CHECK(tensors[2].cut_dim == 2 && tensors[2].segments[0] == 7);
+    CHECK(tensors[2].layer_begin == 3 && tensors[2].layer_end == 5);
+    CHECK(tensors[3].layer_begin == 5 && tensors[3].layer_end == 6);
+    CHECK(tensors[3].cut_dim == -1 && tensors[3].segments == NULL && tensors[3].segment_count == 0);
+    CHECK(tensors[4].stage == CFG_STAGE_LAST && tensors[4].kind == CFG_KIND_BUFFER);
+    CHECK(tensors[4].dtype == SHUNT_DTYPE_FP32 && tensors[5].stage == CFG_STAGE_ALL);
+}
+
+static void reads_a_model(void)
+{
+    struct loaded loaded = load_text(MODEL, full_model);
+    CHECK_STR(loaded.log, "");
+    CHECK_EQ_U64(loaded.status, SHUNT_OK);
+    if (loaded.model != NULL) {
+        const struct cfg_model *model = loaded.model;
+        CHECK_STR(model->path, "t");
+        CHECK_STR(model->name, "010");
+        CHECK(model->layers == 6 && model->heads == 8 && model->kv_heads == 2);
+        CHECK(model->tensor_count == 6 && model->scalar_count == 2);
+        check_full_tensors(model->tensors);
+        CHECK_STR(model->scalars[0].name, "step");
+        CHECK(model->scalars[0].dtype == SHUNT_DTYPE_I64 && model->scalars[0].count == 1);
+        CHECK(model->scalars[1].dtype == SHUNT_DTYPE_U8 && model->scalars[1].count == 5056);
+    }
+    unload(&loaded);
+}
+
+static const char full_cluster[] = "kind: cluster\n"
+                                   "name: c\n"
+                                   "devices_per_node: 8\n"
+                                   "nodes: 16\n"
+                                   "device: {memory: 80 GB, reserve: 1.5 GiB, transport_buffers: 512MiB}\n"
+                                   "links: {intra_node: 450 GB/s, inter_node: 0.5 TB/s}\n"
+                                   "copy: 1 GiB/s\n"
+                                   "costs: {round: 50 us, message: 1.5 ms}\n";
+
+static void reads_a_cluster(void)
+{
+    struct loaded loaded = load_text(CLUSTER, full_cluster);
+    CHECK_STR(loaded.log, "");
+    if (loaded.cluster != NULL) {
+        const struct cfg_cluster *cluster = loaded.cluster;
+        CHECK(cluster->devices_per_node == 8 && cluster->nodes == 16);
+        CHECK_EQ_U64(cluster->device_memory, UINT64_C(80000000000));
+        CHECK_EQ_U64(cluster->device_reserve, UINT64_C(3) << 29);
+        CHECK_EQ_U64(cluster->transport_buffers, UINT64_C(512) << 20);
+        CHECK(cluster->intra_node_bytes_per_second == 450e9 && cluster->inter_node_bytes_per_second == 5e11);
+        CHECK(cluster->copy_bytes_per_second == 1073741824.0);
+        CHECK(cluster->round_seconds == 50e-6 && cluster->message_seconds == 1.5e-3);
+    }
+    unload(&loaded);
+}
+
+static void reads_a_short_cluster(void)
+{
+    struct loaded loaded = load_text(CLUSTER, CLUSTER_BASE "device: {memory: 1 GB}\n");
+    CHECK_STR(loaded.log, "");
+    if (loaded.cluster != NULL) {
+        CHECK(loaded.cluster->nodes == 0 && loaded.cluster->device_reserve == 0);
+        CHECK(loaded.cluster->transport_buffers == 0);
+        CHECK(loaded.cluster->round_seconds == 50e-6 && loaded.cluster->message_seconds == 5e-6);
+    }
+    unload(&loaded);
+}
+
+static const char full_layout[] = "kind: layout\n"
+                                  "name: x\n"
+                                  "model: ../m.yaml\n"
+                                  "cluster: c\n"
+                                  "parallel: {tp: 2, pp: 3, dp: 2}\n"
+                                  "order: dp-pp-tp\n"
+                                  "pipeline: {first: 0, last: 11}\n"
+                                  "vocab: {divisible_by: 64, padded: 50688}\n"
+                                  "state: {param: fp16, momentum: fp32, grad: bf16}\n"
+                                  "devices: \"8-15, 3,1,20-21\"\n";
+
+static void check_full_layout(const struct cfg_layout *layout)
+{
+    static const enum cfg_axis order[] = {CFG_AXIS_DP, CFG_AXIS_PP, CFG_AXIS_TP, CFG_AXIS_CP, CFG_AXIS_EP};
+    static const uint32_t devices[] = {8, 9, 10, 11, 12, 13, 14, 15, 3, 1, 20, 21};
+    CHECK_STR(layout->model, "../m.yaml");
+    CHECK_STR(layout->cluster, "c");
+    CHECK(layout->model_pos.line == 3 && layout->model_pos.column == 8 && layout->cluster_pos.line == 4);
+    CHECK_EQ_U64(cfg_layout_world(layout), 12);
+    CHECK(layout->size[CFG_AXIS_TP] == 2 && layout->size[CFG_AXIS_PP] == 3 && layout->size[CFG_AXIS_CP] == 1);
+    CHECK(layout->size_pos[CFG_AXIS_PP].line == 5 && layout->size_pos[CFG_AXIS_CP].line == 0);
+    CHECK(memcmp(layout->order, order, sizeof(order)) == 0 && layout->order_pos.line == 6);
+    CHECK(layout->first_stage_layers == 0 && layout->last_stage_layers == 11 && layout->last_stage_pos.line == 7);
+    CHECK(layout->vocab_divisible_by == 64 && layout->vocab_padded == 50688 && layout->vocab_pos.line == 8);
+    for (int state = 0; state < SHUNT_STATE_COUNT; state++) {
+        int32_t want = state == SHUNT_STATE_PARAM      ? SHUNT_DTYPE_FP16
+                       : state == SHUNT_STATE_MOMENTUM ? SHUNT_DTYPE_FP32
+                       : state == SHUNT_STATE_GRAD     ? SHUNT_DTYPE_BF16
+                                                       : -1;
+        CHECK_MSG(layout->state_dtype[state] == want, "state %d", state);
+    }
+    CHECK(layout->device_count == 12 && memcmp(layout->devices, devices, sizeof(devices)) == 0);
+}
+
+static void reads_a_layout(void)
+{
+    struct loaded loaded = load_text(LAYOUT, full_layout);
+    CHECK_STR(loaded.log, "");
+    if (loaded.layout != NULL)
+        check_full_layout(loaded.layout);
+    unload(&loaded);
+}
+
+static void reads_a_short_layout(void)
+{
+    struct loaded loaded = load_text(LAYOUT, "\xEF\xBB\xBFkind: layout\r\nname: \"no\"\r\nparallel: {}\r\n");
+    CHECK_STR(loaded.log, "");
+    if (loaded.layout != NULL) {
+        const struct cfg_layout *layout = loaded.layout;
+        CHECK_STR(layout->name, "no");
+        CHECK(layout->model == NULL && layout->cluster == NULL && layout->model_pos.line == 0);
+        CHECK_EQ_U64(cfg_layout_world(layout), 1);
+        for (int k = 0; k < CFG_AXIS_COUNT; k++)
+            CHECK((int)layout->order[k] == k);
+        CHECK(layout->first_stage_layers == -1 && layout->last_stage_layers == -1);
+        CHECK(layout->vocab_divisible_by == 128 && layout->vocab_padded == 0);
+        CHECK(layout->state_dtype[SHUNT_STATE_PARAM] == SHUNT_DTYPE_BF16);
+        CHECK(layout->state_dtype[SHUNT_STATE_EXP_AVG_SQ] == SHUNT_DTYPE_FP32);
+        CHECK(layout->state_dtype[SHUNT_STATE_GRAD] == -1 && layout->state_dtype[SHUNT_STATE_BUFFER] == -1);
+        CHECK(layout->device_count == 0 && layout->devices == NULL);
+    }
+    unload(&loaded);
+}
+
+static void reads_device_forms(void)
+{
+    static const char *const forms[] = {"0-3", "\"0,1,2-3\"", "[0, 1, 2, 3]", "0-0,1-1,2,3"};
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+        char text[256];
+        snprintf(text, sizeof(text), LAYOUT_BASE "devices: %s\n", forms[f]);
+        struct loaded loaded = load_text(LAYOUT, text);
+        CHECK_STR(loaded.log, "");
+        for (uint32_t d = 0; loaded.layout != NULL && d < 4; d++)
+            CHECK_MSG(loaded.layout->devices[d] == d, "%s", forms[f]);
+        unload(&loaded);
+    }
+    struct loaded one = load_text(LAYOUT, LAYOUT_HEAD "parallel: {}\ndevices: 7\n");
+    CHECK(one.layout != NULL && one.layout->device_count == 1 && one.layout->devices[0] == 7);
+    unload(&one);
+}
+
+/* H23 (d): three anchors in honest use, one inside another. */
+static void follows_aliases(void)
+{
+    struct loaded loaded = load_text(MODEL, "kind: model\nname: m\nlayers: 2\ntensors:\n"
+                                            "- {name: \"a.{i}\", shape: &shape [4, &width 8], cut: &rows {dim: 0}}\n"
+                                            "- {name: \"b.{i}\", shape: *shape, cut: *rows}\n"
+                                            "- {name: \"c.{i}\", shape: [2, *width], cut: *rows}\n");
+    CHECK_STR(loaded.log, "");
+    if (loaded.model != NULL) {
+        const struct cfg_tensor *tensors = loaded.model->tensors;
+        CHECK(tensors[1].ndim == 2 && tensors[1].shape[0] == 4 && tensors[1].shape[1] == 8);
+        CHECK(tensors[1].segments[0] == 4 && tensors[2].segments[0] == 2 && tensors[2].shape[1] == 8);
+    }
+    unload(&loaded);
+}
+
+/* ---- what a document may cost --------------------------------------------------------- */
+
+static double cpu_seconds(const struct rusage *usage)
+{
+    return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+           (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6;
+}
+
+/* Load in a child with a small stack; it must refuse with `want` within a second of CPU time and 64 MiB. */
+static void refuses_cheaply(const char *name, enum kind kind, const char *bytes, size_t size, const char *want)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit stack = {512 << 10, 512 << 10};
+        if (!UNDER_ASAN)
+            setrlimit(RLIMIT_STACK, &stack);
+        struct loaded loaded = load_bytes(kind, bytes, size);
+        bool good = loaded.status == SHUNT_ERR_INPUT && strstr(loaded.log, want) != NULL;
+        if (!good)
+            fprintf(stderr, "# %s: %s", name, loaded.log);
+        _exit(good ? 0 : 1);
+    }
+    int state = -1;
+    struct rusage usage = {0};
+    CHECK(child > 0 && wait4(child, &state, 0, &usage) == child);
+    double seconds = cpu_seconds(&usage);
+    CHECK_MSG(WIFEXITED(state) && WEXITSTATUS(state) == 0, "%s", name);
+    CHECK_MSG(UNDER_ASAN || seconds < 1.0, "%s took %.2f s", name, seconds);
+    CHECK_MSG(UNDER_ASAN || usage.ru_maxrss < 64 << 10, "%s took %ld KiB", name, usage.ru_maxrss);
+}
+
+static void refuses_alias_bombs(void)
+{
+    char text[2048] = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+    for (int level = 1; level <= 9; level++) {
+        size_t used = strlen(text);
+        int n = snprintf(text + used, sizeof(text) - used, "a%d: &a%d [", level, level);
+        used += (size_t)n;
+        for (int k = 0; k < 9; k++)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s*a%d", k == 0 ? "" : ", ", level - 1);
+        snprintf(text + used, sizeof(text) - used, "]\n");
+    }
+    refuses_cheaply("bomb", LAYOUT, text, strlen(text), "a5[1]: found more than 200000 values after expanding aliases");
+    static const char loop[] = "layout: &loop [*loop]\n";
+    refuses_cheaply("loop", LAYOUT, loop, sizeof(loop) - 1, "inside its own anchor");
+}
+
+/* Nesting by aliases alone: each level wraps the one before. */
+static void refuses_deep_aliases(void)
+{
+    char text[8192] = "a0: &a0 [x]\n";
+    for (int level = 1; level < 70; level++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "a%d: &a%d [*a%d]\n", level, level, level - 1);
+    refuses_cheaply("deep aliases", LAYOUT, text, strlen(text), "a63[0]: found nesting deeper than 64");
+}
+
+/* `head`, then `unit` over and over up to `size` bytes in all, then `tail`. */
+struct bulk_row {
+    const char *name, *head, *unit, *tail;
+    size_t size;
+    const char *want;
+};
+
+static const struct bulk_row bulk_rows[] = {
+    {"20000 brackets", "", "[", "", 20000, ":1:65: [0][0]"},
+    {"20000 brackets, a line each", "", "[\n", "", 40000, ":65:1: [0][0]"},
+    {"braces", "", "{a: ", "", 80000, "found nesting deeper than 64, expected less"},
+    {"dashes", "", "- ", "", CFG_MAX_BYTES, "found nesting deeper than 64, expected less"},
+    {"question marks", "", "? ", "", CFG_MAX_BYTES, "found nesting deeper than 64, expected less"},
+    {"brackets in a full document", "", "[", "", CFG_MAX_BYTES, "found nesting deeper than 64, expected less"},
+    {"one byte too many", "", "a", "", CFG_MAX_BYTES + 1, "found more than 8388608 bytes, expected a smaller document"},
+    {"one plain scalar", "", "a", "", CFG_MAX_BYTES, "found a text of 8388608 bytes, expected at most 65536"},
+    {"one quoted scalar", "\"", "\\n", "\"", CFG_MAX_BYTES, "found a text of 4194303 bytes, expected at most 65536"},
+    {"one literal", "a: |\n", " x\n", "", CFG_MAX_BYTES, "a: found a text of"},
+    {"65537 bytes", "", "a", "", 65537, "found a text of 65537 bytes, expected at most 65536"},
+    {"spaces", "", " ", "", CFG_MAX_BYTES, "found an empty document"},
+    {"line ends", "", "\n", "", CFG_MAX_BYTES, "found an empty document"},
+    {"comments", "", "#\n", "", CFG_MAX_BYTES, "found an empty document"},
+    {"pairs", "", "a: b\n", "", CFG_MAX_BYTES, "found more than 200000 values"},
+    {"lists", "[", "[],", "]", CFG_MAX_BYTES, "found more than 200000 values"},
+    {"scalar aliases", "a: &a x\nb: [", "*a,", "]", CFG_MAX_BYTES, "found more than 200000 values"},
+    {"tags", "", "- !x a\n", "", CFG_MAX_BYTES, "found the tag \"!x\""},
+    {"tag directives", "%FOO\n", "%TAG !x! y\n", "", CFG_MAX_BYTES, "found a line that starts with `%`"},
+    {"tag directives behind a document", "a: b\n...\n", "%TAG !x! y\n", "", CFG_MAX_BYTES, "found a line that starts"},
+    {"documents", "", "---\n", "", CFG_MAX_BYTES, "found a second document"},
+    {"unknown keys", "kind: layout\n", "\"?\": 1\n", "", 600000, "found an unknown key"},
+    {"a long key", "? ", "a", ": b", CFG_MAX_BYTES, "found a text of"},
+    {"a long anchor", "&", "a", " x", CFG_MAX_BYTES, "expected a mapping"},
+    {"equal tensors", MODEL_HEAD, "- {name: a, shape: [1], stage: all}\n", "", 800000,
+     "a second time, layers expanded"},
+};
+
+static void refuses_bulk(void)
+{
+    char *bytes = malloc(CFG_MAX_BYTES + 1);
+    if (bytes == NULL)
+        abort();
+    for (size_t r = 0; r < sizeof(bulk_rows) / sizeof(bulk_rows[0]); r++) {
+        const struct bulk_row *row = &bulk_rows[r];
+        size_t unit = strlen(row->unit), tail = strlen(row->tail), used = strlen(row->head);
+        memcpy(bytes, row->head, used);
+        for (; used + unit + tail <= row->size; used += unit)
+            memcpy(bytes + used, row->unit, unit);
+        memcpy(bytes + used, row->tail, tail);
+        enum kind kind = strcmp(row->head, MODEL_HEAD) == 0 ? MODEL : LAYOUT;
+        refuses_cheaply(row->name, kind, bytes, used + tail, row->want);
+    }
+    free(bytes);
+}
+
+static void refuses_many_anchors(void)
+{
+    char text[8192] = "";
+    for (int i = 0; i < 257; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "- &a%d x\n", i);
+    refuses_cheaply("anchors", LAYOUT, text, strlen(text), "[256]: found more than 256 anchors, expected fewer");
+}
+
+/* ---- running out of memory --------------------------------------------------------------- */
+
+static void survives_failed_allocations(void)
+{
+    static const struct {
+        enum kind kind;
+        const char *text;
+    } documents[] = {{MODEL, full_model}, {CLUSTER, full_cluster}, {LAYOUT, full_layout}};
+    for (size_t d = 0; d < sizeof(documents) / sizeof(documents[0]); d++) {
+        long failures = 0;
+        for (bool done = false; !done; failures++) {
+            cfg_mem_fail_after(failures);
+            struct loaded loaded = load_text(documents[d].kind, documents[d].text);
+            cfg_mem_fail_after(-1);
+            done = loaded.status == SHUNT_OK;
+            CHECK_MSG(done || loaded.status == SHUNT_ERR_NOMEM, "document %zu, allocation %ld", d, failures);
+            CHECK_STR(loaded.log, done ? "" : "t: out of memory\n");
+            unload(&loaded);
+            if (failures > 1000)
+                break;
+        }
+        CHECK_MSG(failures > 3 && failures < 1000, "document %zu: %ld", d, failures);
+    }
+}
+
+static void survives_failed_allocations_of_files(void)
+{
+    struct cfg_model *model = NULL;
+    char *log;
+    size_t length;
+    FILE *diag = open_memstream(&log, &length);
+    cfg_mem_fail_after(0);
+    CHECK_EQ_U64(cfg_model_load(SHUNT_SOURCE_PLANS "/models/gpt2-124m.yaml", &model, diag), SHUNT_ERR_NOMEM);
+    for (long failures = 0; failures < 2; failures++) {
+        cfg_mem_fail_after(failures);
+        CHECK(cfg_resolve("a/b.yaml", "gpt2-124m", "models", diag) == NULL);
+    }
+    cfg_mem_fail_after(-1);
+    fclose(diag);
+    CHECK(model == NULL && count_lines(log) == 3);
+    CHECK_CONTAINS(log, "/models/gpt2-124m.yaml: out of memory\n");
+    CHECK_CONTAINS(log, "\na/b.yaml: out of memory\n");
+    free(log);
+}
+
+/* ---- scalars -------------------------------------------------------------------------------- */
+
+static void scans_sizes(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t want; /* UINT64_MAX: refused */
+    } rows[] = {
+        {"0 B", 0},
+        {"1B", 1},
+        {"1 KiB", 1024},
+        {"1 MiB", 1048576},
+        {"1 GiB", 1073741824},
+        {"1 TiB", UINT64_C(1099511627776)},
+        {"1 kB", 1000},
+        {"1 MB", 1000000},
+        {"1 GB", 1000000000},
+        {"1 TB", UINT64_C(1000000000000)},
+        {"1.5 GiB", 1610612736},
+        {"0.5 KiB", 512},
+        {"1.0 B", 1},
+        {"1.000000000000000000000 B", 1},
+        {"0.1 KiB", UINT64_MAX},
+        {"0.5 B", UINT64_MAX},
+        {"1", UINT64_MAX},
+        {"", UINT64_MAX},
+        {"B", UINT64_MAX},
+        {"1 KB", UINT64_MAX},
+        {"1 K", UINT64_MAX},
+        {"1 GB ", UINT64_MAX},
+        {" 1 GB", UINT64_MAX},
+        {"+1 GB", UINT64_MAX},
+        {"1,5 GB", UINT64_MAX},
+        {"1e3 B", UINT64_MAX},
+        {"0x10 B", UINT64_MAX},
+        {"1_000 B", UINT64_MAX},
+        {"18446744073709551615 B", UINT64_MAX},
+        {"16777216 TiB", UINT64_MAX},
+        {"16777215 TiB", UINT64_C(18446742974197923840)},
+    };
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        uint64_t bytes = UINT64_MAX;
+        struct shunt_err err = {""};
+        enum shunt_status status = cfg_parse_size(rows[r].text, &bytes, &err);
+        CHECK_MSG(status == (rows[r].want == UINT64_MAX ? SHUNT_ERR_INPUT : SHUNT_OK), "%s", rows[r].text);
+        CHECK_MSG(bytes == rows[r].want, "%s: %" PRIu64, rows[r].text, bytes);
+        CHECK_MSG((err.text[0] != '\0') == (status != SHUNT_OK), "%s", rows[r].text);
+    }
+}
+
+static void scans_durations_and_rates(void)
+{
+    static const struct {
+        const char *text;
+        double want;
+    } durations[] = {{"5 us", 5e-6}, {"1 ms", 1e-3}, {"2 s", 2}, {"100 ns", 1e-7}, {"0.25us", 0.25e-6}, {"0 s", 0}};
+    double value;
+    for (size_t r = 0; r < sizeof(durations) / sizeof(durations[0]); r++) {
+        value = NAN;
+        CHECK(cfg_scan_duration(durations[r].text, strlen(durations[r].text), &value) == NULL);
+        CHECK_MSG(value == durations[r].want, "%s: %.17g", durations[r].text, value);
+    }
+    CHECK_STR(cfg_scan_duration("5 m", 3, &value), "not a known unit");
+    CHECK(cfg_scan_rate("12.5 GB/s", 9, &value) == NULL && value == 12.5e9);
+    CHECK(cfg_scan_rate("1 KiB/s", 7, &value) == NULL && value == 1024);
+    CHECK_STR(cfg_scan_rate("1 GB/h", 6, &value), "not a known unit");
+    CHECK_STR(cfg_scan_rate("1 /s", 4, &value), "not a known unit");
+}
+
+static void knows_implicit_types(void)
+{
+    static const struct {
+        const char *text, *want; /* want NULL: a text */
+    } rows[] = {
+        {"", "null"},
+        {"~", "null"},
+        {"NULL", "null"},
+        {"nUll", NULL},
+        {"y", "a boolean"},
+        {"N", "a boolean"},
+        {"OFF", "a boolean"},
+        {"oFF", NULL},
+        {"0", "a number"},
+        {"-12", "a number"},
+        {"+1_0", "a number"},
+        {"1.", "a number"},
+        {".5", "a number"},
+        {".", NULL},
+        {"-", NULL},
+        {"1e3", "a number"},
+        {"1e", NULL},
+        {"1.5E+3", "a number"},
+        {"e3", NULL},
+        {"0x1F", "a number"},
+        {"0xG", NULL},
+        {"0b10", "a number"},
+        {"0o17", "a number"},
+        {"1:30", "a number"},
+        {":30", NULL},
+        {"-.inf", "a number"},
+        {".NaN", "a number"},
+        {"inf", NULL},
+        {"_1", NULL},
+        {"1-2", NULL},
+        {"2024-1-5", "a date"},
+        {"2024-01-05T10:00:00Z", "a date"},
+        {"2024-01", NULL},
+        {"gpt2", NULL},
+        {"0-7", NULL},
+        {"1.2.3", NULL},
+        {"tp4", NULL},
+        {"7b", NULL},
+        {"1 2", NULL},
+    };
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        const char *got = cfg_yaml_implicit_type(rows[r].text, strlen(rows[r].text));
+        CHECK_MSG((got == NULL) == (rows[r].want == NULL), "%s", rows[r].text);
+        if (got != NULL && rows[r].want != NULL)
+            CHECK_STR(got, rows[r].want);
+    }
+}
+
+static void suggests(void)
+{
+    CHECK_EQ_U64(cfg_edit_distance("", 0, "", 0), 0);
+    CHECK_EQ_U64(cfg_edit_distance("abc", 3, "", 0), 3);
+    CHECK_EQ_U64(cfg_edit_distance("kitten", 6, "sitting", 7), 3);
+    CHECK_EQ_U64(cfg_edit_distance("tp", 2, "pt", 2), 1);
+    CHECK_EQ_U64(cfg_edit_distance("segments", 8, "segemnts", 8), 1);
+    struct cfg_suggestion suggestion = {.text = "segmens", .length = 7};
+    cfg_suggest(&suggestion, "dim");
+    CHECK(suggestion.best == NULL);
+    cfg_suggest(&suggestion, "segments");
+    cfg_suggest(&suggestion, "segment");
+    CHECK_STR(suggestion.best, "segments");
+}
+
+/* ---- the engine, with a table of its own ------------------------------------------------------- */
+
+struct sample {
+    bool flag;
+    char *text;
+    uint32_t count;
+    int64_t *values;
+};
+
+static const struct cfg_field sample_fields[] = {
+    {.key = "flag", .type = CFG_BOOL, CFG_MEMBER(struct sample, flag), .fallback = "true"},
+    {.key = "text", .type = CFG_TEXT, CFG_MEMBER(struct sample, text), .fallback = "no"},
+    {.key = "values",
+     .type = CFG_LIST,
+     CFG_MEMBER(struct sample, values),
+     CFG_NUMBER(struct sample, count),
+     .max = INT64_MAX,
+     .min = 1,
+     .element_max = 9},
+};
+
+static const struct cfg_table sample_table = {.fields = sample_fields, .field_count = 3, .size = sizeof(struct sample)};
+
+static bool fill_sample(const char *text, struct sample *sample, char **log)
+{
+    size_t length;
+    FILE *diag_file = open_memstream(log, &length);
+    struct cfg_diag diag = {.out = diag_file, .file = "t"};
+    struct cfg_tree tree;
+    struct cfg_loader loader = {.diag = &diag};
+    *sample = (struct sample){0};
+    bool good = cfg_tree_parse(&tree, text, strlen(text), &diag) == SHUNT_OK;
+    if (good)
+        good = cfg_table_fill(&sample_table, &(struct cfg_site){&loader, tree.root, NULL}, sample);
+    cfg_tree_finish(&tree);
+    fclose(diag_file);
+    return good;
+}
+
+static void fills_any_table(void)
+{
+    struct sample sample;
+    char *log;
+    CHECK(fill_sample("{flag: false, text: \"yes\", values: [1, 9]}", &sample, &log));
+    CHECK(!sample.flag && sample.count == 2 && sample.values[0] == 1 && sample.values[1] == 9);
+    CHECK_STR(sample.text, "yes");
+    cfg_table_release(&sample_table, &sample);
+    free(log);
+    CHECK(fill_sample("{}", &sample, &log));
+    CHECK(sample.flag && sample.count == 0 && sample.values == NULL);
+    CHECK_STR(sample.text, "no");
+    cfg_table_release(&sample_table, &sample);
+    free(log);
+    CHECK(!fill_sample("{flag: yes, text: on, values: []}", &sample, &log));
+    CHECK_CONTAINS(log, "t:1:8: flag: found \"yes\", expected `true` or `false`\n");
+    CHECK_CONTAINS(log, "t:1:19: text: found \"on\", which YAML reads as a boolean");
+    CHECK_CONTAINS(log, "t:1:31: values: found a list (of 0), expected a list of at least 1 counts\n");
+    cfg_table_release(&sample_table, &sample);
+    free(log);
+    CHECK(!fill_sample("{flag: \"true\", values: [1, 10]}", &sample, &log));
+    CHECK_CONTAINS(log, "flag: found \"true\" (a text in quotes), expected `true` or `false`\n");
+    CHECK_CONTAINS(log, "values[1]: found \"10\" (out of range), expected a count from 1 to 9\n");
+    cfg_table_release(&sample_table, &sample);
+    free(log);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------- */
+
+#define PLANS SHUNT_SOURCE_PLANS
+
+/* Call `use` for each YAML file of a folder; at least `least` of them. */
+static void for_each_file(const char *folder, int least, void (*use)(const char *path))
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+    CHECK_MSG(dir != NULL, "%s", folder);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0)
+            continue;
+        char path[4096];
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        use(path);
+        count++;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    CHECK_MSG(count >= least, "%s has %d", folder, count);
+}
+
+static bool named_after_file(const char *name, const char *path)
+{
+    const char *base = strrchr(path, '/') + 1;
+    return strlen(base) == strlen(name) + 5 && strncmp(base, name, strlen(name)) == 0;
+}
+
+static int64_t parameter_count(const struct cfg_model *model)
+{
+    int64_t sum = 0;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const struct cfg_tensor *tensor = &model->tensors[t];
+        int64_t elements = tensor->stage == CFG_STAGE_LAYER ? tensor->layer_end - tensor->layer_begin : 1;
+        for (uint32_t d = 0; d < tensor->ndim; d++)
+            elements *= tensor->shape[d];
+        sum += elements;
+    }
+    return sum;
+}
+
+static void use_model(const char *path)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+    } known[] = {
+        {"gpt2-124m", INT64_C(124439808)},   {"gpt3-6.7b", INT64_C(6658404352)},    {"llama-2-7b", INT64_C(6738415616)},
+        {"llama-3-8b", INT64_C(8030261248)}, {"llama-3-70b", INT64_C(70553706496)},
+    };
+    struct cfg_model *model = NULL;
+    CHECK_MSG(cfg_model_load(path, &model, stdout) == SHUNT_OK, "%s", path);
+    for (size_t k = 0; model != NULL && k < sizeof(known) / sizeof(known[0]); k++) {
+        if (strcmp(model->name, known[k].name) == 0)
+            CHECK_EQ_U64(parameter_count(model), known[k].parameters);
+    }
+    CHECK_MSG(model != NULL && named_after_file(model->name, path), "%s", path);
+    cfg_model_free(model);
+}
+
+static void use_cluster(const char *path)
+{
+    struct cfg_cluster *cluster = NULL;
+    CHECK_MSG(cfg_cluster_load(path, &cluster, stdout) == SHUNT_OK, "%s", path);
+    CHECK_MSG(cluster != NULL && named_after_file(cluster->name, path), "%s", path);
+    cfg_cluster_free(cluster);
+}
+
+/* Resolve what the layout names, and load that. */
+static void use_layout(const char *path)
+{
+    struct cfg_layout *layout = NULL;
+    CHECK_MSG(cfg_layout_load(path, &layout, stdout) == SHUNT_OK, "%s", path);
+    CHECK_MSG(layout != NULL && named_after_file(layout->name, path), "%s", path);
+    if (layout != NULL) {
+        char *model = cfg_resolve(path, layout->model, "models", stdout);
+        char *cluster = cfg_resolve(path, layout->cluster, "clusters", stdout);
+        CHECK_MSG(model != NULL && cluster != NULL, "%s", path);
+        free(model);
+        free(cluster);
+    }
+    cfg_layout_free(layout);
+}
+
+static void use_seed(const char *path)
+{
+    struct cfg_model *model = NULL;
+    struct cfg_cluster *cluster = NULL;
+    struct cfg_layout *layout = NULL;
+    int refused = cfg_model_load(path, &model, NULL) != SHUNT_OK;
+    refused += cfg_cluster_load(path, &cluster, NULL) != SHUNT_OK;
+    refused += cfg_layout_load(path, &layout, NULL) != SHUNT_OK;
+    CHECK_MSG(refused >= 2, "%s", path);
+    cfg_model_free(model);
+    cfg_cluster_free(cluster);
+    cfg_layout_free(layout);
+}
+
+static void loads_built_ins(void)
+{
+    setenv("SHUNT_PLANS", PLANS, 1);
+    for_each_file(PLANS "/models", 5, use_model);
+    for_each_file(PLANS "/clusters", 5, use_cluster);
+    for_each_file(PLANS "/layouts", 17, use_layout);
+    for_each_file(PLANS "/../tests/planner/config/corpus", 6, use_seed);
+    unsetenv("SHUNT_PLANS");
+}
+
+static void tells_missing_files(void)
+{
+    char *log;
+    size_t length;
+    FILE *diag = open_memstream(&log, &length);
+    struct cfg_model *model = NULL;
+    struct cfg_layout *layout = NULL;
+    CHECK_EQ_U64(cfg_model_load("/nonexistent/m.yaml", &model, diag), SHUNT_ERR_IO);
+    CHECK_EQ_U64(cfg_layout_load("/", &layout, diag), SHUNT_ERR_IO);
+    fclose(diag);
+    CHECK_STR(log, "/nonexistent/m.yaml: cannot read: No such file or directory\n/: cannot read: Is a directory\n");
+    CHECK(model == NULL && layout == NULL);
+    free(log);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void check_resolve(const char *from, const char *reference, const char *want, const char *want_log)
+{
+    char *log;
+    size_t length;
+    FILE *diag = open_memstream(&log, &length);
+    char *got = cfg_resolve(from, reference, "models", diag);
+    fclose(diag);
+    if (want != NULL)
+        CHECK_STR(got, want);
+    else
+        CHECK_MSG(got == NULL, "%s", got);
+    CHECK_STR(log, want_log);
+    free(got);
+    free(log);
+}
+
+static void resolves(void)
+{
+    char folder[] = "/tmp/shunt-config-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL && chdir(folder) == 0);
+    CHECK(mkdir("docs", 0700) == 0 && mkdir("plans", 0700) == 0 && mkdir("plans/models", 0700) == 0);
+    CHECK(mkdir("docs/both", 0700) == 0);
+    write_text("docs/mine.yaml", "x\n");
+    write_text("plans/models/both.yaml", "x\n");
+    setenv("SHUNT_PLANS", "plans", 1);
+    check_resolve("docs/l.yaml", "mine.yaml", "docs/mine.yaml", "");
+    check_resolve("docs/l.yaml", "./mine.yaml", "docs/./mine.yaml", "");
+    check_resolve("docs/l.yaml", "both", "plans/models/both.yaml", ""); /* docs/both is a folder */
+    check_resolve(NULL, "both", "plans/models/both.yaml", "");
+    check_resolve("l.yaml", "docs/mine.yaml", "docs/mine.yaml", "");
+    check_resolve(
+        "docs/l.yaml", "gone", NULL,
+        "docs/l.yaml: found no document for \"gone\", expected \"docs/gone\" or \"plans/models/gone.yaml\"\n");
+    check_resolve("docs/l.yaml", "../models/both", NULL,
+                  "docs/l.yaml: found no document for \"../models/both\", expected \"docs/../models/both\"\n");
+    check_resolve("docs/l.yaml", "/gone", NULL, "docs/l.yaml: found no document for \"/gone\", expected \"/gone\"\n");
+    unsetenv("SHUNT_PLANS");
+    char *built_in = cfg_resolve("docs/l.yaml", "gpt2-124m", "models", stdout);
+    CHECK(built_in != NULL);
+    free(built_in);
+    CHECK(unlink("docs/mine.yaml") == 0 && unlink("plans/models/both.yaml") == 0 && rmdir("plans/models") == 0);
+    CHECK(rmdir("plans") == 0 && rmdir("docs/both") == 0 && rmdir("docs") == 0 && chdir("/") == 0);
+    CHECK(rmdir(folder) == 0);
+}
+
+static const struct test_case cases[] = {
+    {"refuses", refuses},
+    {"refuses-nul-bytes", refuses_nul_bytes},
+    {"reports-all-problems", reports_all_problems},
+    {"reports-problems-of-all-tensors", reports_problems_of_all_tensors},
+    {"bounds-the-report", bounds_the_report},
+    {"cuts-long-texts", cuts_long_texts},
+    {"reads-a-model", reads_a_model},
+    {"reads-a-cluster", reads_a_cluster},
+    {"reads-a-short-cluster", reads_a_short_cluster},
+    {"reads-a-layout", reads_a_layout},
+    {"reads-a-short-layout", reads_a_short_layout},
+    {"reads-device-forms", reads_device_forms},
+    {"follows-aliases", follows_aliases},
+    {"refuses-alias-bombs", refuses_alias_bombs},
+    {"refuses-deep-aliases", refuses_deep_aliases},
+    {"refuses-bulk", refuses_bulk},
+    {"refuses-many-anchors", refuses_many_anchors},
+    {"survives-failed-allocations", survives_failed_allocations},
+    {"survives-failed-allocations-of-files", survives_failed_allocations_of_files},
+    {"scans-sizes", scans_sizes},
+    {"scans-durations-and-rates", scans_durations_and_rates},
+    {"knows-implicit-types", knows_implicit_types},
+    {"suggests", suggests},
+    {"fills-any-table", fills_any_table},
+    {"loads-built-ins", loads_built_ins},
+    {"tells-missing-files", tells_missing_files},
+    {"resolves", resolves},
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The one-way streets between the rooms, proved with the build's own compile commands.
+
+A source that includes a header of a room it may not see must not compile with the flags of its
+own room; the same source with a header that it may see must (so that the test can fail). The
+programs must not link what belongs to the other side.
+
+usage: test_streets.py BUILD_DIR   (TAP on stdout)
+"""
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# room -> (a source that tells its flags, a header it may see, headers it may not see)
+ROOMS = {
+    "schemas": ("schemas/src/status.c", "shunt/plan.h",
+                ["config/config.h", "space/box.h", "cli.h", "shunt/exec.h", "replay/engine.h"]),
+    "planner": ("planner/compile.c", "space/box.h", ["shunt/exec.h", "replay/engine.h", "transport/transport.h"]),
+    "executor": ("executor/replay/engine.c", "shunt/exec.h",
+                 ["config/config.h", "space/box.h", "emit/file.h", "cli.h"]),
+}
+
+# program -> libraries it must not need
+FORBIDDEN = {
+    "planner/shunt": ["libucp", "libucs", "libuct", "libnccl", "libcudart"],
+    "executor/shunt-exec": ["libyaml", "libglpk", "libcrypto"],
+}
+
+
+def flags_of(build: Path, source: str) -> list[str] | None:
+    """Compiler and flags of a source, without input, output and dependency files."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if not entry["file"].endswith(source):
+            continue
+        words = shlex.split(entry["command"])
+        kept, skip = [], False
+        for word in words:
+            if skip:
+                skip = False
+            elif word in ("-o", "-c", "-MF", "-MQ", "-MT"):
+                skip = True
+            elif word not in ("-MD", "-MMD"):
+                kept.append(word)
+        return kept
+    return None
+
+
+def compiles(build: Path, flags: list[str], header: str) -> bool:
+    """Whether a source that includes only `header` compiles with these flags."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "street.c"
+        source.write_text(f'#include "{header}"\nextern int street_end;\n')
+        command = [*flags, "-fsyntax-only", str(source)]
+        return subprocess.run(command, cwd=build, capture_output=True, check=False).returncode == 0
+
+
+def needed(program: Path) -> list[str]:
+    """Names of the shared libraries that a program or library asks for."""
+    text = subprocess.run(["readelf", "-d", str(program)], capture_output=True, text=True, check=True).stdout
+    return [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
+
+
+def main() -> int:
+    build = Path(sys.argv[1])
+    results: list[tuple[bool | None, str]] = []
+    for room, (source, own, foreign) in ROOMS.items():
+        flags = flags_of(build, source)
+        if flags is None:
+            results.append((None, f"{room}: not built here"))
+            continue
+        results.append((compiles(build, flags, own), f"{room} may include {own}"))
+        for header in foreign:
+            results.append((not compiles(build, flags, header), f"{room} may not include {header}"))
+    for program, libraries in FORBIDDEN.items():
+        if not os.path.exists(build / program):
+            results.append((None, f"{program}: not built here"))
+            continue
+        names = needed(build / program)
+        for library in libraries:
+            results.append((not any(name.startswith(library) for name in names), f"{program} does not need {library}"))
+    for number, (ok, text) in enumerate(results, 1):
+        print(f"{'not ok' if ok is False else 'ok'} {number} - {text}{' # SKIP' if ok is None else ''}")
+    print(f"1..{len(results)}")
+    return 1 if any(ok is False for ok, _ in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,876 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The verifier against well-formed plans that are wrong: one edit of the tiny plan, one rule broken. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "harness.h"
+#include "plan_builder.h"
+#include "shunt/verify.h"
+
+#define I64(...) ((const int64_t[]){__VA_ARGS__})
+#define SLOT(k)  (SHUNT_PLAN_STAGING + (k))
+
+static struct shunt_verify_report report;
+
+static enum shunt_status verify_image(const struct image *image, struct shunt_err *err)
+{
+    struct shunt_plan *plan = NULL;
+    enum shunt_status st = shunt_plan_open_memory(image->bytes, image->size, &plan, err);
+    CHECK_MSG(st == SHUNT_OK, "%s", err->text);
+    if (st == SHUNT_OK)
+        st = shunt_plan_verify(plan, &report, err);
+    shunt_plan_close(plan);
+    return st;
+}
+
+static enum shunt_status verify_build(struct build *build, struct shunt_err *err)
+{
+    struct image image = build_encode(build);
+    enum shunt_status st = verify_image(&image, err);
+    image_finish(&image);
+    return st;
+}
+
+static bool reported(enum shunt_verify_rule rule, const char *text)
+{
+    for (uint32_t i = 0; i < report.problem_count; i++) {
+        if (report.problems[i].rule == rule && strstr(report.problems[i].text, text) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static void print_problems(void)
+{
+    for (uint32_t i = 0; i < report.problem_count; i++)
+        printf("#   %s: %s\n", shunt_verify_rule_name(report.problems[i].rule), report.problems[i].text);
+}
+
+/* ---- edits ---------------------------------------------------------------------- */
+
+/* messages: H4 and its relatives */
+
+static void recv_shorter(struct build *b)
+{
+    build_message_at(b, 1, TINY_D1_RECV_FLAT)->bytes = 16;
+}
+
+static void recv_longer(struct build *b)
+{
+    b->parts[1].staging_bytes[1] = 64;
+    build_message_at(b, 1, TINY_D1_RECV_FLAT)->bytes = 48;
+}
+
+static void other_dtype(struct build *b)
+{
+    build_buffer_at(b, 2, TINY_D2_NORM)->dtype = SHUNT_DTYPE_I32;
+}
+
+/* The same 16 bytes, unpacked as eight bf16 elements of a tensor that has four. */
+static void other_element_size(struct build *b)
+{
+    struct shunt_plan_buffer *buffer = build_buffer_at(b, 2, TINY_D2_NORM);
+    uint32_t view = build_view(&b->parts[2], 2, 1, I64(4), NULL);
+    buffer->dtype = SHUNT_DTYPE_BF16;
+    buffer->bytes = 8;
+    buffer->view = view;
+    build_holding_at(b, 2, buffer->holding_begin)->view = view;
+    build_op_at(b, 2, TINY_D2_UNPACK_NORM)->src_view = view;
+    build_op_at(b, 2, TINY_D2_UNPACK_NORM)->dst_view = view;
+}
+
+static void other_state(struct build *b)
+{
+    build_buffer_at(b, 2, TINY_D2_NORM)->state = SHUNT_STATE_MASTER;
+}
+
+static void send_alone(struct build *b)
+{
+    build_remove_message(b, 2, TINY_D2_RECV_NORM);
+}
+
+static void recv_alone(struct build *b)
+{
+    build_remove_message(b, 1, TINY_D1_SEND_NORM);
+}
+
+static void other_round(struct build *b)
+{
+    struct build_message *messages = b->parts[2].messages.at;
+    messages[TINY_D2_RECV_1].round = 1;
+    messages[TINY_D2_RECV_1].message.buffer = SLOT(1);
+    build_remove_message(b, 2, TINY_D2_RECV_NORM);
+    b->parts[2].staging_bytes[1] = 32;
+}
+
+static void empty_message(struct build *b)
+{
+    build_remove_op(b, 1, TINY_D1_PACK_NORM);
+    build_remove_op(b, 2, TINY_D2_UNPACK_NORM);
+}
+
+/* staging */
+
+static void packs_overlap(struct build *b)
+{
+    build_op_at(b, 0, TINY_D0_PACK_FLAT_B)->dst_offset = 0;
+}
+
+static void pack_outside(struct build *b)
+{
+    b->parts[0].staging_bytes[0] = 48;
+    build_op_at(b, 0, TINY_D0_PACK_TO_2)->dst_offset = 32;
+}
+
+static void messages_overlap(struct build *b)
+{
+    build_message_at(b, 1, TINY_D1_RECV_0)->offset = 0;
+}
+
+static void unpack_of_nothing(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_UNPACK_EMBED)->src_offset = 0;
+}
+
+static void piece_left(struct build *b)
+{
+    build_remove_op(b, 1, TINY_D1_UNPACK_FLAT_B);
+}
+
+static void piece_missing(struct build *b)
+{
+    build_remove_op(b, 0, TINY_D0_PACK_FLAT_B);
+}
+
+static void piece_twice(struct build *b)
+{
+    struct shunt_plan_op op = *build_op_at(b, 1, TINY_D1_UNPACK_FLAT_B);
+    build_op(&b->parts[1], 1, SHUNT_OP_UNPACK, op.src_buffer, op.src_view, op.src_offset, op.dst_buffer, op.dst_view,
+             op.dst_offset);
+}
+
+static void piece_of_other_shape(struct build *b)
+{
+    uint32_t view = build_view(&b->parts[2], 2, 2, I64(2, 2), NULL);
+    build_op_at(b, 2, TINY_D2_UNPACK_FROM_1)->src_view = view;
+    build_op_at(b, 2, TINY_D2_UNPACK_FROM_1)->dst_view = view;
+}
+
+/* coordinates */
+
+static void rows_swapped(struct build *b)
+{
+    build_op_at(b, 2, TINY_D2_UNPACK_FROM_0)->dst_offset = 12;
+    build_op_at(b, 2, TINY_D2_UNPACK_FROM_1)->dst_offset = 0;
+}
+
+static void wrong_columns(struct build *b)
+{
+    build_op_at(b, 0, TINY_D0_PACK_TO_2)->src_offset = 0;
+}
+
+static void wrong_copy(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_COPY_EMBED)->src_offset = 4;
+}
+
+static void one_row_off(struct build *b)
+{
+    build_op_at(b, 2, TINY_D2_UNPACK_FROM_1)->dst_offset = 8;
+}
+
+/* sources */
+
+static void read_after_free(struct build *b)
+{
+    build_buffer_at(b, 0, TINY_D0_FLAT)->free_round = 0;
+}
+
+static void read_of_new(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_PACK_EMBED)->src_buffer = TINY_D1_EMBED_NEW;
+}
+
+static void read_across_holdings(struct build *b)
+{
+    build_op_at(b, 0, TINY_D0_PACK_FLAT_B)->src_offset = 8;
+}
+
+static void read_past_row_end(struct build *b)
+{
+    build_op_at(b, 0, TINY_D0_PACK_TO_1)->src_offset = 2;
+    build_op_at(b, 0, TINY_D0_PACK_TO_1)->src_view = build_view(&b->parts[0], 2, 2, I64(3, 2), I64(4, 2));
+}
+
+/* targets */
+
+static void write_to_old(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_COPY_EMBED)->dst_buffer = TINY_D1_EMBED_OLD;
+    build_op_at(b, 1, TINY_D1_COPY_EMBED)->dst_offset = 0;
+}
+
+static void write_to_kept(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_UNPACK_FLAT_A)->dst_buffer = TINY_D1_NORM;
+}
+
+static void write_before_alloc(struct build *b)
+{
+    build_buffer_at(b, 1, TINY_D1_EMBED_NEW)->alloc_round = 1;
+}
+
+static void write_into_pads(struct build *b)
+{
+    build_op_at(b, 2, TINY_D2_UNPACK_FROM_1)->dst_offset = 20;
+}
+
+static void write_other_strides(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_COPY_EMBED)->dst_view = build_view(&b->parts[1], 2, 2, I64(3, 2), I64(8, 2));
+    build_op_at(b, 1, TINY_D1_COPY_EMBED)->dst_offset = 0;
+}
+
+static void fill_over_holding(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_FILL)->dst_offset = 20;
+}
+
+static void fill_of_old(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_FILL)->dst_buffer = TINY_D1_EMBED_OLD;
+    build_op_at(b, 1, TINY_D1_FILL)->dst_offset = 0;
+}
+
+static void fill_of_other_size(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_FILL)->dst_view = build_view(&b->parts[1], 4, 1, I64(2), NULL);
+}
+
+static void fill_of_odd_strides(struct build *b)
+{
+    build_op_at(b, 1, TINY_D1_FILL)->dst_view = build_view(&b->parts[1], 2, 1, I64(2), I64(6));
+}
+
+static void fill_before_alloc(struct build *b)
+{
+    build_buffer_at(b, 2, TINY_D2_EMBED)->alloc_round = 1;
+}
+
+/* coverage */
+
+static void written_twice(struct build *b)
+{
+    struct shunt_plan_op op = *build_op_at(b, 1, TINY_D1_COPY_EMBED);
+    build_op(&b->parts[1], 1, SHUNT_OP_COPY, op.src_buffer, op.src_view, op.src_offset, op.dst_buffer, op.dst_view,
+             op.dst_offset);
+    build_buffer_at(b, 1, TINY_D1_EMBED_OLD)->free_round = 1;
+}
+
+static void never_written(struct build *b)
+{
+    build_remove_op(b, 1, TINY_D1_COPY_EMBED);
+}
+
+static void pad_left(struct build *b)
+{
+    build_remove_op(b, 1, TINY_D1_FILL);
+}
+
+static void pad_half_filled(struct build *b)
+{
+    build_op_at(b, 2, TINY_D2_FILL)->dst_view = build_view(&b->parts[2], 2, 2, I64(2, 1), I64(4, 2));
+}
+
+static void pad_twice(struct build *b)
+{
+    struct shunt_plan_op op = *build_op_at(b, 1, TINY_D1_FILL);
+    build_op(&b->parts[1], 1, SHUNT_OP_FILL, op.src_buffer, 0, 0, op.dst_buffer, op.dst_view, op.dst_offset);
+}
+
+static void nothing_written(struct build *b)
+{
+    build_remove_op(b, 2, TINY_D2_UNPACK_NORM);
+    build_remove_op(b, 1, TINY_D1_PACK_NORM);
+    build_remove_message(b, 2, TINY_D2_RECV_NORM);
+    build_remove_message(b, 1, TINY_D1_SEND_NORM);
+}
+
+static void lost_state(struct build *b)
+{
+    build_buffer(b, 0, TINY_NORM, SHUNT_STATE_EXP_AVG, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 1, I64(4), 0);
+    build_holding(&b->parts[0], 1, I64(0), I64(4), NULL, 0);
+}
+
+static void lost_element(struct build *b)
+{
+    struct shunt_plan_holding *holding = build_holding_at(b, 1, build_buffer_at(b, 1, TINY_D1_FLAT_OLD)->holding_begin);
+    holding->corner = build_corner(&b->parts[1], 2, I64(1, 1));
+}
+
+/* holdings */
+
+static void holdings_overlap_in_tensor(struct build *b)
+{
+    build_holding_at(b, 0, build_buffer_at(b, 0, TINY_D0_FLAT)->holding_begin + 1)->corner =
+        build_corner(&b->parts[0], 2, I64(0, 1));
+}
+
+static void holdings_overlap_in_buffer(struct build *b)
+{
+    build_holding_at(b, 0, build_buffer_at(b, 0, TINY_D0_FLAT)->holding_begin + 1)->offset = 8;
+}
+
+static void holding_replicates(struct build *b)
+{
+    build_holding_at(b, 1, build_buffer_at(b, 1, TINY_D1_EMBED_NEW)->holding_begin)->view =
+        build_view(&b->parts[1], 2, 2, I64(6, 2), I64(0, 2));
+}
+
+static void holding_interleaves(struct build *b)
+{
+    build_holding_at(b, 1, build_buffer_at(b, 1, TINY_D1_EMBED_NEW)->holding_begin)->view =
+        build_view(&b->parts[1], 2, 2, I64(6, 2), I64(2, 4));
+}
+
+static void holding_strides_do_not_divide(struct build *b)
+{
+    build_holding_at(b, 0, build_buffer_at(b, 0, TINY_D0_EMBED)->holding_begin)->view =
+        build_view(&b->parts[0], 2, 2, I64(2, 4), I64(12, 2));
+}
+
+static void same_binding(struct build *b)
+{
+    build_buffer(b, 0, TINY_EMBED, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_SIDE_FROM, 2, I64(3, 4), 0);
+    build_holding(&b->parts[0], 2, I64(0, 0), I64(3, 4), NULL, 0);
+}
+
+/* lifetime, ranks */
+
+static void old_without_rank(struct build *b)
+{
+    b->devices[0].from_rank = SHUNT_PLAN_NONE;
+}
+
+static void new_without_rank(struct build *b)
+{
+    b->devices[2].to_rank = SHUNT_PLAN_NONE;
+}
+
+static void rank_twice(struct build *b)
+{
+    b->devices[2].to_rank = 0;
+}
+
+static void rank_missing(struct build *b)
+{
+    b->header.to_rank_count = 3;
+}
+
+/* memory */
+
+static void over_cap(struct build *b)
+{
+    b->summary.cap = b->summary.peak - 1;
+}
+
+static void wrong_live(struct build *b)
+{
+    b->parts[1].live_bytes[1]++;
+}
+
+static void wrong_live_at_the_end(struct build *b)
+{
+    b->parts[2].live_bytes[2]--;
+}
+
+static void wrong_peak(struct build *b)
+{
+    b->devices[1].peak_bytes++;
+}
+
+static void wrong_from(struct build *b)
+{
+    b->devices[0].from_bytes--;
+}
+
+static void wrong_to(struct build *b)
+{
+    b->devices[2].to_bytes++;
+}
+
+static void staging_over(struct build *b)
+{
+    b->summary.staging = 79;
+}
+
+static void sizes_wrap(struct build *b)
+{
+    b->summary.reserve = UINT64_MAX;
+}
+
+/* summary */
+
+static void bound_beaten(struct build *b)
+{
+    b->summary.inter_node_lower_bound = b->summary.inter_node + 1;
+}
+
+static void peak_bound_beaten(struct build *b)
+{
+    b->summary.peak_lower_bound = b->summary.peak + 1;
+}
+
+static void other_peak_device(struct build *b)
+{
+    b->summary.peak_device = 2;
+}
+
+/* A device that receives what it holds moves more than it needed. */
+static void received_what_it_had(struct build *b)
+{
+    b->devices[2].from_rank = 2;
+    b->header.from_rank_count = 3;
+    build_buffer(b, 2, TINY_NORM, SHUNT_STATE_PARAM, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 1, I64(4), 1);
+    build_holding(&b->parts[2], 1, I64(0), I64(4), NULL, 0);
+}
+
+struct row {
+    const char *name;
+    void (*edit)(struct build *build);
+    bool account; /* recompute the figures, so that they do not hide the fault */
+    enum shunt_verify_rule rule;
+    const char *want;
+};
+
+/* clang-format off */
+static const struct row rows[] = {
+    {"recv shorter than send", recv_shorter, true, SHUNT_RULE_MESSAGE, "device 1 round 1: receives 16 bytes but device 0 sends 32 (old rank 1, new rank 0; peer: old rank 0, new rank -)"},
+    {"recv longer than send", recv_longer, true, SHUNT_RULE_MESSAGE, "device 1 round 1: receives 48 bytes but device 0 sends 32"},
+    {"unlike dtype", other_dtype, true, SHUNT_RULE_COORDINATE, "device 2 round 1: unpack into to:param/norm.weight writes [0,4) of i32 but device 1 packed [0,4) of fp32 from kept:param/norm.weight"},
+    {"unlike element size", other_element_size, true, SHUNT_RULE_STAGING, "device 2 round 1: unpack into to:param/norm.weight reads [0,4) of 2-byte elements but device 1 packed [0,4) of 4-byte elements"},
+    {"unlike state", other_state, true, SHUNT_RULE_COORDINATE, "unpack into to:master/norm.weight writes [0,4) of fp32 but device 1 packed [0,4) of fp32 from kept:param/norm.weight"},
+    {"send without receive", send_alone, true, SHUNT_RULE_MESSAGE, "device 1 round 1: send to device 2 of 16 bytes has no receive there"},
+    {"receive without send", recv_alone, true, SHUNT_RULE_MESSAGE, "device 2 round 1: receive from device 1 of 16 bytes has no send there"},
+    {"receive in another round", other_round, true, SHUNT_RULE_MESSAGE, "device 1 round 0: send to device 2 of 16 bytes has no receive there"},
+    {"message without a piece", empty_message, true, SHUNT_RULE_MESSAGE, "device 2 round 1: message of 16 bytes from device 1 carries no piece"},
+
+    {"packs overlap", packs_overlap, false, SHUNT_RULE_STAGING, "device 0 round 1: two packs write staging bytes [0,8)"},
+    {"pack outside of every send", pack_outside, true, SHUNT_RULE_STAGING, "device 0 round 0: pack writes staging bytes [32,44), which are not inside one send"},
+    {"messages share bytes", messages_overlap, false, SHUNT_RULE_STAGING, "device 1 round 0: send to device 2 and receive from device 0 share staging bytes [0,16)"},
+    {"unpack of what was not received", unpack_of_nothing, false, SHUNT_RULE_SOURCE, "device 1 round 0: unpack reads staging bytes [0,12), which are not inside one receive"},
+    {"piece not unpacked", piece_left, true, SHUNT_RULE_STAGING, "device 1 round 1: no unpack matches the pack of [0,1)x[0,2) from from:exp_avg/flat at byte 16 of the message from device 0 (old rank 0, new rank -)"},
+    {"piece not packed", piece_missing, true, SHUNT_RULE_STAGING, "device 1 round 1: no pack matches the unpack of [0,1)x[0,2) into to:exp_avg/flat at byte 16 of the message from device 0"},
+    {"piece unpacked twice", piece_twice, true, SHUNT_RULE_STAGING, "device 1 round 1: no pack matches the unpack of [0,1)x[0,2)"},
+    {"piece of another shape", piece_of_other_shape, true, SHUNT_RULE_STAGING, "device 2 round 0: unpack into to:param/embed.weight reads [0,2)x[0,2) of 2-byte elements but device 1 packed [0,3)x[0,2)"},
+
+    {"rows swapped", rows_swapped, false, SHUNT_RULE_COORDINATE, "device 2 round 0: unpack into to:param/embed.weight writes [3,6)x[2,4) of bf16 but device 0 packed [0,3)x[2,4) of bf16 from from:param/embed.weight (old rank -, new rank 1; source: old rank 0, new rank -)"},
+    {"wrong columns packed", wrong_columns, false, SHUNT_RULE_COORDINATE, "writes [0,3)x[2,4) of bf16 but device 0 packed [0,3)x[0,2)"},
+    {"wrong columns copied", wrong_copy, false, SHUNT_RULE_COORDINATE, "device 1 round 0: copy into to:param/embed.weight writes [3,6)x[0,2) of bf16 but device 1 reads [3,6)x[2,4)"},
+    {"one row off", one_row_off, false, SHUNT_RULE_COORDINATE, "writes [2,5)x[2,4) of bf16 but device 1 packed [3,6)x[2,4)"},
+
+    {"read after free", read_after_free, true, SHUNT_RULE_SOURCE, "device 0 round 1: pack reads [0,1)x[0,3) of 4-byte elements at offset 0 of from:exp_avg/flat, which an earlier round has freed"},
+    {"read of a new buffer", read_of_new, false, SHUNT_RULE_SOURCE, "to:param/embed.weight, which the old side does not have"},
+    {"read across holdings", read_across_holdings, false, SHUNT_RULE_SOURCE, "at offset 8 of from:exp_avg/flat, which is not inside one of its holdings"},
+    {"read past the end of a row", read_past_row_end, false, SHUNT_RULE_SOURCE, "pack reads [0,3)x[0,2) of 2-byte elements at offset 2 of from:param/embed.weight, which is not inside"},
+
+    {"write to an old buffer", write_to_old, false, SHUNT_RULE_TARGET, "device 1 round 0: copy writes [0,3)x[0,2) of 2-byte elements at offset 0 of from:param/embed.weight, which the old side still needs"},
+    {"write to a kept buffer", write_to_kept, false, SHUNT_RULE_TARGET, "of kept:param/norm.weight, which the old side still needs"},
+    {"write before alloc", write_before_alloc, true, SHUNT_RULE_TARGET, "of to:param/embed.weight, which a later round allocates"},
+    {"write into pads", write_into_pads, false, SHUNT_RULE_TARGET, "device 2 round 0: unpack writes [0,3)x[0,2) of 2-byte elements at offset 20 of to:param/embed.weight, which is not inside one of its holdings"},
+    {"write with other strides", write_other_strides, false, SHUNT_RULE_TARGET, "which is not inside one of its holdings"},
+    {"fill over a holding", fill_over_holding, false, SHUNT_RULE_TARGET, "byte 20 of to:param/embed.weight belongs to a holding and is filled"},
+    {"fill of an old buffer", fill_of_old, false, SHUNT_RULE_TARGET, "fill writes [0,2)x[0,2) of 2-byte elements at offset 0 of from:param/embed.weight, which the old side still needs"},
+    {"fill of another element size", fill_of_other_size, false, SHUNT_RULE_TARGET, "whose elements have another size"},
+    {"fill with odd strides", fill_of_odd_strides, true, SHUNT_RULE_TARGET, "fill of 4 bytes at offset 24 of to:param/embed.weight is no box of its buffer"},
+    {"fill before alloc", fill_before_alloc, true, SHUNT_RULE_TARGET, "device 2 round 0: fill writes"},
+
+    {"written twice", written_twice, true, SHUNT_RULE_COVERAGE, "device 1: element [3,0] of to:param/embed.weight, box [0,6)x[0,2), is written 2 times (old rank 1, new rank 0)"},
+    {"never written", never_written, true, SHUNT_RULE_COVERAGE, "device 1: element [3,0] of to:param/embed.weight, box [0,6)x[0,2), is written never"},
+    {"holding without a write", nothing_written, true, SHUNT_RULE_COVERAGE, "device 2: element [0] of to:param/norm.weight, box [0,4), is written never"},
+    {"pad not filled", pad_left, true, SHUNT_RULE_COVERAGE, "device 1: byte 24 of to:param/embed.weight is a pad that no op fills"},
+    {"pad half filled", pad_half_filled, true, SHUNT_RULE_COVERAGE, "device 2: byte 26 of to:param/embed.weight is a pad that no op fills"},
+    {"pad filled twice", pad_twice, true, SHUNT_RULE_COVERAGE, "device 1: byte 24 of to:param/embed.weight is filled twice"},
+    {"state lost", lost_state, true, SHUNT_RULE_COVERAGE, "box [0,4) of exp_avg/norm.weight is held by no new rank"},
+    {"element lost", lost_element, true, SHUNT_RULE_COVERAGE, "box [1,2)x[2,3) of exp_avg/flat is held by no old rank"},
+
+    {"holdings overlap in the tensor", holdings_overlap_in_tensor, false, SHUNT_RULE_HOLDING, "device 0: from:exp_avg/flat holds [0,1)x[0,3) and [0,1)x[1,3), which overlap"},
+    {"holdings overlap in the buffer", holdings_overlap_in_buffer, false, SHUNT_RULE_HOLDING, "device 0: byte 8 of from:exp_avg/flat belongs to two holdings"},
+    {"holding replicates", holding_replicates, false, SHUNT_RULE_HOLDING, "holding 1 of to:param/embed.weight has elements on the same bytes"},
+    {"holding interleaves", holding_interleaves, false, SHUNT_RULE_HOLDING, "holding 1 of to:param/embed.weight has elements on the same bytes or strides that interleave"},
+    {"holding strides do not divide", holding_strides_do_not_divide, false, SHUNT_RULE_HOLDING, "device 0: strides of the holdings of from:param/embed.weight do not divide each other"},
+    {"two buffers of one binding", same_binding, true, SHUNT_RULE_HOLDING, "device 0: buffers 0 and 3 are both from:param/embed.weight on the old side"},
+
+    {"old buffer without a rank", old_without_rank, false, SHUNT_RULE_LIFETIME, "device 0: from:param/embed.weight is of the old side, which has no rank here"},
+    {"new buffer without a rank", new_without_rank, false, SHUNT_RULE_LIFETIME, "device 2: to:param/norm.weight is of the new side, which has no rank here"},
+    {"rank twice", rank_twice, false, SHUNT_RULE_RANK, "devices 1 and 2 are both new rank 0"},
+    {"rank missing", rank_missing, false, SHUNT_RULE_RANK, "no device is new rank 2"},
+
+    {"over the cap", over_cap, false, SHUNT_RULE_MEMORY, "bytes are live, the cap is"},
+    {"live_bytes", wrong_live, false, SHUNT_RULE_MEMORY, "device 1 round 1: live_bytes is "},
+    {"live_bytes at the end", wrong_live_at_the_end, false, SHUNT_RULE_MEMORY, "device 2 round 2: live_bytes is "},
+    {"peak_bytes", wrong_peak, false, SHUNT_RULE_MEMORY, "device 1: peak_bytes is "},
+    {"from_bytes", wrong_from, false, SHUNT_RULE_MEMORY, "device 0: from_bytes is "},
+    {"to_bytes", wrong_to, false, SHUNT_RULE_MEMORY, "device 2: to_bytes is "},
+    {"staging over the summary", staging_over, false, SHUNT_RULE_MEMORY, "device 1: staging slots are 80 bytes, the summary allows 79"},
+    {"sizes wrap", sizes_wrap, false, SHUNT_RULE_MEMORY, "the sum of all sizes is above 2^64 bytes"},
+
+    {"inter_node_lower_bound beaten", bound_beaten, false, SHUNT_RULE_SUMMARY, "inter_node_lower_bound is "},
+    {"peak_lower_bound beaten", peak_bound_beaten, false, SHUNT_RULE_SUMMARY, "peak_lower_bound is "},
+    {"peak_device", other_peak_device, false, SHUNT_RULE_SUMMARY, "peak_device is 2, whose peak is "},
+    {"received what it had", received_what_it_had, true, SHUNT_RULE_SUMMARY, "needed_remote is 72, the replay has 56"},
+};
+/* clang-format on */
+
+static void faults_are_found(void)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct row *row = &rows[i];
+        struct build *build = build_tiny();
+        struct shunt_err err = {""};
+        row->edit(build);
+        if (row->account)
+            build_account(build);
+        enum shunt_status st = verify_build(build, &err);
+        CHECK_MSG(st == SHUNT_ERR_VERIFY, "%s: status %s %s", row->name, shunt_status_name(st), err.text);
+        CHECK_MSG(reported(row->rule, row->want), "%s: no \"%s: %s\" among", row->name,
+                  shunt_verify_rule_name(row->rule), row->want);
+        if (!reported(row->rule, row->want))
+            print_problems();
+        CHECK_MSG(strcmp(err.text, report.problems[0].text) == 0, "%s: err is \"%s\"", row->name, err.text);
+        build_destroy(build);
+    }
+    printf("# %zu faults\n", sizeof(rows) / sizeof(rows[0]));
+}
+
+/* ---- the summary's figures --------------------------------------------------------- */
+
+#define FIGURE(name)                                                                                                   \
+    {                                                                                                                  \
+#name, offsetof(struct shunt_plan_summary, name), sizeof(((struct shunt_plan_summary *)0)->name)               \
+    }
+
+static void figures_are_compared(void)
+{
+    static const struct {
+        const char *name;
+        size_t offset, size;
+    } figures[] = {FIGURE(needed_remote),
+                   FIGURE(moved),
+                   FIGURE(relayed),
+                   FIGURE(local),
+                   FIGURE(kept),
+                   FIGURE(filled),
+                   FIGURE(peak),
+                   FIGURE(intra_node),
+                   FIGURE(max_send),
+                   FIGURE(max_recv),
+                   FIGURE(to_max),
+                   FIGURE(max_group_messages),
+                   FIGURE(rollback_until_round),
+                   FIGURE(max_peers),
+                   FIGURE(ops),
+                   FIGURE(from_max),
+                   FIGURE(inter_node)};
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        struct build *build = build_tiny();
+        struct shunt_err err = {""};
+        char want[64];
+        ++*((unsigned char *)&build->summary + figures[i].offset);
+        snprintf(want, sizeof(want), "%s is ", figures[i].name);
+        CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+        CHECK_MSG(reported(SHUNT_RULE_SUMMARY, want), "%s", figures[i].name);
+        CHECK_EQ_U64(report.problem_total, 1);
+        build_destroy(build);
+    }
+}
+
+/* Written out, so that the builder's own sums are checked too. */
+static void tiny_figures(void)
+{
+    struct build *build = build_tiny();
+    const struct shunt_plan_summary *sum = &build->summary;
+    struct shunt_err err = {""};
+    CHECK(verify_build(build, &err) == SHUNT_OK);
+    CHECK_STR(err.text, "");
+    CHECK_EQ_U64(report.problem_total, 0);
+    CHECK_EQ_U64(sum->moved, 3 * 12 + 16 + 20);
+    CHECK_EQ_U64(sum->needed_remote, 72);
+    CHECK_EQ_U64(sum->local, 12 + 4 + 16);
+    CHECK_EQ_U64(sum->kept, 16);
+    CHECK_EQ_U64(sum->filled, 16);
+    CHECK_EQ_U64(sum->inter_node, 2 * 12 + 16);
+    CHECK_EQ_U64(sum->intra_node, 12 + 20);
+    CHECK_EQ_U64(sum->max_send, 44);
+    CHECK_EQ_U64(sum->max_recv, 40);
+    CHECK_EQ_U64(sum->ops, 4 + 8 + 4 + 3 + 4 + 3);
+    CHECK_EQ_U64(sum->max_group_messages, 2);
+    CHECK_EQ_U64(sum->max_peers, 2);
+    CHECK_EQ_U64(sum->rollback_until_round, 0);
+    CHECK_EQ_U64(sum->peak, 1024 + 80 + 24 + 32 + 16 + 4 + 24);
+    CHECK_EQ_U64(sum->peak_device, 1);
+    CHECK_EQ_U64(report.devices, 3);
+    CHECK_EQ_U64(report.rounds, 2);
+    CHECK_EQ_U64(report.ops, sum->ops);
+    CHECK_EQ_U64(report.messages, 10);
+    CHECK_EQ_U64(report.bytes_moved, sum->moved);
+    CHECK_EQ_U64(report.bytes_local, sum->local);
+    CHECK_EQ_U64(report.bytes_filled, sum->filled);
+    CHECK_EQ_U64(report.peak, sum->peak);
+    build_destroy(build);
+}
+
+/* ---- plans that are right -------------------------------------------------------------- */
+
+static void expect_accepted(struct build *build, const char *name)
+{
+    struct shunt_err err = {""};
+    enum shunt_status st = verify_build(build, &err);
+    CHECK_MSG(st == SHUNT_OK, "%s: %s %s", name, shunt_status_name(st), err.text);
+    build_destroy(build);
+}
+
+/* A fill cut along columns covers the same pads. */
+static void accepts_cut_fills(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_plan_op *fill = build_op_at(build, 2, TINY_D2_FILL);
+    uint32_t column = build_view(&build->parts[2], 2, 1, I64(2), I64(4));
+    fill->dst_view = column;
+    build_op(&build->parts[2], 0, SHUNT_OP_FILL, SHUNT_PLAN_NONE, 0, 0, TINY_D2_EMBED, column, 26);
+    build_account(build);
+    expect_accepted(build, "cut fills");
+}
+
+/* Pads of a kept buffer may be filled; that touches the old side. */
+static void accepts_fill_of_kept_pads(void)
+{
+    struct build *build = build_tiny();
+    struct build_part *part = &build->parts[1];
+    struct shunt_plan_buffer *kept = build_buffer_at(build, 1, TINY_D1_NORM);
+    kept->bytes = 24;
+    kept->view = build_view(part, 4, 1, I64(6), NULL);
+    for (uint32_t d = 0; d < 2; d++) {
+        for (uint32_t i = 0; i < build->parts[d].buffers.count; i++) {
+            struct shunt_plan_buffer *buffer = build_buffer_at(build, d, i);
+            buffer->free_round = buffer->free_round == 0 ? 1 : buffer->free_round;
+        }
+    }
+    build_op(part, 0, SHUNT_OP_FILL, SHUNT_PLAN_NONE, 0, 0, TINY_D1_NORM, build_view(part, 4, 1, I64(2), NULL), 16);
+    build_account(build);
+    CHECK_EQ_U64(build->summary.rollback_until_round, 1);
+    build->summary.rollback_until_round = 0;
+    expect_accepted(build, "fill of kept pads");
+}
+
+/* An old holder of everything beside two holders of halves. */
+static void accepts_overlapping_replicas(void)
+{
+    struct build *build = build_tiny();
+    build->devices[2].from_rank = 2;
+    build->header.from_rank_count = 3;
+    build_buffer(build, 2, TINY_FLAT, SHUNT_STATE_EXP_AVG, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 1, I64(6), 0);
+    build_holding(&build->parts[2], 2, I64(0, 0), I64(2, 3), NULL, 0);
+    build_buffer(build, 2, TINY_EMBED, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_SIDE_FROM, 2, I64(2, 4), 0);
+    build_holding(&build->parts[2], 2, I64(2, 0), I64(2, 4), NULL, 0);
+    build_account(build);
+    build->summary.needed_remote -= 2 * 2 * 2; /* rows 2 and 3 of columns 2 and 3 were there */
+    expect_accepted(build, "overlapping replicas");
+}
+
+/* At depth 1 both slots are one and a buffer freed in round 0 is gone in round 1. */
+static void accepts_depth_1(void)
+{
+    struct build *build = build_tiny();
+    build->header.overlap_depth = 1;
+    for (uint32_t d = 0; d < 3; d++) {
+        struct build_part *part = &build->parts[d];
+        part->staging_bytes[0] =
+            part->staging_bytes[0] > part->staging_bytes[1] ? part->staging_bytes[0] : part->staging_bytes[1];
+        part->staging_bytes[1] = 0;
+        for (uint32_t i = 0; i < part->messages.count; i++)
+            build_message_at(build, d, i)->buffer = SLOT(0);
+        for (uint32_t i = 0; i < part->ops.count; i++) {
+            struct shunt_plan_op *op = build_op_at(build, d, i);
+            op->src_buffer = op->src_buffer == SLOT(1) ? SLOT(0) : op->src_buffer;
+            op->dst_buffer = op->dst_buffer == SLOT(1) ? SLOT(0) : op->dst_buffer;
+        }
+    }
+    build_account(build);
+    expect_accepted(build, "depth 1");
+}
+
+/* Nothing moves: no round, no op, one kept buffer per device. */
+static void accepts_a_plan_without_rounds(void)
+{
+    struct build *build = build_create(2, 0, 1);
+    build->header.from_rank_count = build->header.to_rank_count = 2;
+    build_tensor(build, "w", 1, I64(8));
+    for (uint32_t d = 0; d < 2; d++) {
+        build->devices[d].from_rank = build->devices[d].to_rank = 1 - d;
+        build_buffer(build, d, 0, SHUNT_STATE_PARAM, SHUNT_DTYPE_U8, SHUNT_SIDE_BOTH, 1, I64(4), 0);
+        build_holding(&build->parts[d], 1, I64(4 * (int64_t)d), I64(4), NULL, 0);
+    }
+    build_account(build);
+    expect_accepted(build, "no rounds");
+}
+
+/*
+ * A fused [4, 2*3] tensor of two column segments, cut in two, kept as flat ranges that begin in the
+ * middle of a row: holdings are strided regions of a 1-D buffer, and one wraps around its rows.
+ *
+ *     local [4, 4]: columns 0,1 of segment 0 | columns 3,4 of segment 1      elements 3 .. 14
+ */
+static void accepts_strided_holdings_of_a_flat_buffer(void)
+{
+    struct build *build = build_create(2, 1, 1);
+    build->header.from_rank_count = build->header.to_rank_count = 1;
+    build->devices[0].from_rank = 0;
+    build->devices[1].to_rank = 0;
+    build_tensor(build, "fused", 2, I64(4, 6));
+    /* the old side holds all; only two rows and a bit are asked for, so the new side lacks the rest */
+    build_buffer(build, 0, 0, SHUNT_STATE_PARAM, SHUNT_DTYPE_U8, SHUNT_SIDE_FROM, 1, I64(12), 0);
+    build_holding(&build->parts[0], 2, I64(0, 4), I64(1, 1), NULL, 0);
+    build_holding(&build->parts[0], 2, I64(1, 0), I64(2, 2), I64(4, 1), 1);
+    build_holding(&build->parts[0], 2, I64(1, 3), I64(2, 2), I64(4, 1), 3);
+    build_holding(&build->parts[0], 2, I64(3, 0), I64(1, 2), NULL, 9);
+    build_holding(&build->parts[0], 2, I64(3, 3), I64(1, 1), NULL, 11);
+    build_account(build);
+    struct shunt_err err = {""};
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(!reported(SHUNT_RULE_HOLDING, ""));
+    CHECK(reported(SHUNT_RULE_COVERAGE, "box [0,4)x[0,6) of param/fused is held by no new rank"));
+    build_holding_at(build, 0, 2)->offset = 2; /* onto the columns before */
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_HOLDING, "byte 2 of from:param/fused belongs to two holdings"));
+    build_destroy(build);
+}
+
+/* ---- reports ---------------------------------------------------------------------- */
+
+static void unreadable_part(void)
+{
+    struct build *build = build_tiny();
+    struct image image = build_encode(build);
+    struct shunt_err err = {""};
+    image_part(&image, 1)->reserved = 1;
+    CHECK(verify_image(&image, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_PART, "plan: part of device 1: checksum is "));
+    CHECK_EQ_U64(report.problem_total, 1);
+    image_finish(&image);
+    build_destroy(build);
+}
+
+static void many_problems(void)
+{
+    struct build *build = build_large(4, 40, 3);
+    struct shunt_err err = {""};
+    for (uint32_t i = 0; i < build->parts[2].ops.count; i++) {
+        struct shunt_plan_op *op = build_op_at(build, 2, i);
+        op->src_offset -= op->kind == SHUNT_OP_COPY ? 32 : 0; /* one row up */
+    }
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK_EQ_U64(report.problem_count, SHUNT_VERIFY_MAX_PROBLEMS);
+    CHECK_EQ_U64(report.problem_total, 40);
+    build_destroy(build);
+}
+
+static void long_names(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_err err = {""};
+    char name[2000];
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = 0;
+    ((struct shunt_plan_tensor *)build->tensors.at)[TINY_EMBED].name = build_string(build, name);
+    rows_swapped(build);
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_COORDINATE, "device 2 round 0: unpack into to:param/nnn"));
+    build_destroy(build);
+}
+
+static void rules_have_names(void)
+{
+    for (int rule = SHUNT_RULE_PART; rule < SHUNT_RULE_COUNT; rule++) {
+        const char *name = shunt_verify_rule_name((enum shunt_verify_rule)rule);
+        CHECK(name[0] != 0 && strcmp(name, "none") != 0);
+        CHECK(strlen(shunt_verify_rule_text((enum shunt_verify_rule)rule)) > 10);
+        for (int other = SHUNT_RULE_PART; other < rule; other++)
+            CHECK(strcmp(name, shunt_verify_rule_name((enum shunt_verify_rule)other)) != 0);
+    }
+    CHECK_STR(shunt_verify_rule_name(SHUNT_RULE_COVERAGE), "coverage");
+    CHECK_STR(shunt_verify_rule_name(SHUNT_RULE_COUNT), "none");
+}
+
+/* ---- size ----------------------------------------------------------------------- */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The time is printed; the limit is loose because sanitizers and busy machines are slow. */
+static void large_plan(void)
+{
+    struct build *build = build_large(32, 390, 250);
+    struct image image = build_encode(build);
+    struct shunt_err err = {""};
+    double begin = seconds_now();
+    CHECK(verify_image(&image, &err) == SHUNT_OK);
+    double seconds = seconds_now() - begin;
+    CHECK_STR(err.text, "");
+    printf("# 32 devices, 250 rounds, %llu ops with allocs and frees: %.1f ms\n", (unsigned long long)report.ops,
+           seconds * 1e3);
+    CHECK(seconds < 5);
+    image_finish(&image);
+    build_destroy(build);
+}
+
+/* One holding written by very many small boxes, and one of them twice. */
+static void many_boxes_in_one_holding(void)
+{
+    enum { SIDE = 200 };
+    struct build *build = build_create(1, 1, 1);
+    struct build_part *part = &build->parts[0];
+    build->header.from_rank_count = build->header.to_rank_count = 1;
+    build->devices[0].from_rank = build->devices[0].to_rank = 0;
+    build_tensor(build, "w", 2, I64(SIDE, SIDE));
+    build_buffer(build, 0, 0, SHUNT_STATE_PARAM, SHUNT_DTYPE_U8, SHUNT_SIDE_FROM, 2, I64(SIDE, SIDE), 0);
+    build_holding(part, 2, I64(0, 0), I64(SIDE, SIDE), NULL, 0);
+    build_buffer(build, 0, 0, SHUNT_STATE_PARAM, SHUNT_DTYPE_U8, SHUNT_SIDE_TO, 2, I64(SIDE, SIDE), 0);
+    build_holding(part, 2, I64(0, 0), I64(SIDE, SIDE), NULL, 0);
+    uint32_t one = build_view(part, 1, 2, I64(1, 1), NULL);
+    for (uint64_t at = 0; at < SIDE * SIDE; at++)
+        build_op(part, 0, SHUNT_OP_COPY, 0, one, at, 1, one, at);
+    build_account(build);
+    struct shunt_err err = {""};
+    double begin = seconds_now();
+    CHECK(verify_build(build, &err) == SHUNT_OK);
+    CHECK(seconds_now() - begin < 5);
+    struct shunt_plan_op *op = build_op_at(build, 0, 12345);
+    op->src_offset = op->dst_offset = 12346;
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_COVERAGE, "element [61,145] of to:param/w, box [0,200)x[0,200), is written never"));
+    build_destroy(build);
+}
+
+static const struct test_case cases[] = {
+    {"tiny_figures", tiny_figures},
+    {"faults_are_found", faults_are_found},
+    {"figures_are_compared", figures_are_compared},
+    {"accepts_cut_fills", accepts_cut_fills},
+    {"accepts_fill_of_kept_pads", accepts_fill_of_kept_pads},
+    {"accepts_overlapping_replicas", accepts_overlapping_replicas},
+    {"accepts_depth_1", accepts_depth_1},
+    {"accepts_a_plan_without_rounds", accepts_a_plan_without_rounds},
+    {"accepts_strided_holdings_of_a_flat_buffer", accepts_strided_holdings_of_a_flat_buffer},
+    {"unreadable_part", unreadable_part},
+    {"many_problems", many_problems},
+    {"long_names", long_names},
+    {"rules_have_names", rules_have_names},
+    {"large_plan", large_plan},
+    {"many_boxes_in_one_holding", many_boxes_in_one_holding},
+};
+TEST_MAIN(cases)
