@@ -5,6 +5,7 @@
 /**
  * Sets of boxes: do they tile, do two of them meet, do they leave a gap. A box is half-open
  * per dimension; unused dimensions are [0, 1). Answers are exact and come with a witness.
+ * verify_box.c: single boxes; verify_tiles.c; verify_halving.c: meetings and gaps.
  */
 
 #include <stdbool.h>
@@ -27,6 +28,9 @@ struct vbox_list {
 /** False if out of memory. */
 bool vbox_list_add(struct vbox_list *list, const struct vbox *box);
 void vbox_list_finish(struct vbox_list *list);
+
+/** Grow hull so that it contains all boxes. */
+void vbox_widen(const struct vbox *boxes, size_t count, struct vbox *hull);
 
 enum vbox_answer {
     VBOX_NO = 0,

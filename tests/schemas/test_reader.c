@@ -439,18 +439,19 @@ static void sealed_mutations_do_not_crash(void)
 
 /* ---- files ---------------------------------------------------------------------- */
 
-static char folder[64];
+static char folder[1024];
 
 static const char *make_path(const char *name)
 {
-    static char path[128];
+    static char path[sizeof(folder) + 64];
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     return path;
 }
 
 static bool make_folder(void)
 {
-    snprintf(folder, sizeof(folder), "%s", "/tmp/shunt-reader-XXXXXX");
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/shunt-reader-XXXXXX", base != NULL ? base : "/tmp");
     return mkdtemp(folder) != NULL;
 }
 

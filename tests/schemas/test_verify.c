@@ -746,6 +746,23 @@ static void accepts_strided_holdings_of_a_flat_buffer(void)
     build_destroy(build);
 }
 
+/* Seeds of the fuzzer, written by make_seeds: plans of earlier builds that every later reader must take. */
+static void accepts_stored_plans(void)
+{
+    static const char *const names[] = {"tiny", "one-device", "two-devices", "no-tensors"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[4096];
+        struct shunt_plan *plan = NULL;
+        struct shunt_err err = {""};
+        snprintf(path, sizeof(path), "%s/%s.plan", CORPUS_PLAN, names[i]);
+        enum shunt_status st = shunt_plan_open(path, &plan, &err);
+        if (st == SHUNT_OK)
+            st = shunt_plan_verify(plan, &report, &err);
+        CHECK_MSG(st == SHUNT_OK, "%s: %s", path, err.text);
+        shunt_plan_close(plan);
+    }
+}
+
 /* ---- reports ---------------------------------------------------------------------- */
 
 static void unreadable_part(void)
@@ -866,6 +883,7 @@ static const struct test_case cases[] = {
     {"accepts_depth_1", accepts_depth_1},
     {"accepts_a_plan_without_rounds", accepts_a_plan_without_rounds},
     {"accepts_strided_holdings_of_a_flat_buffer", accepts_strided_holdings_of_a_flat_buffer},
+    {"accepts_stored_plans", accepts_stored_plans},
     {"unreadable_part", unreadable_part},
     {"many_problems", many_problems},
     {"long_names", long_names},
