@@ -118,6 +118,17 @@ static void put_list(struct writer *w, const struct cfg_field *field)
     close_object(w);
 }
 
+/* A mapping, or what the field's own text says. */
+static void put_mapping_or(struct writer *w, const struct cfg_field *field)
+{
+    put_key(w, "anyOf");
+    fputc('[', w->out);
+    open_object(w);
+    put_table(w, field->table);
+    close_object(w);
+    fprintf(w->out, ", {%s}]", field->json);
+}
+
 static void put_type(struct writer *w, const struct cfg_field *field)
 {
     switch (field->type) {
@@ -151,6 +162,8 @@ static void put_type(struct writer *w, const struct cfg_field *field)
         put_list(w, field);
         break;
     default:
+        if (field->table != NULL)
+            put_mapping_or(w, field);
         break;
     }
 }
@@ -170,7 +183,7 @@ static void put_field(struct writer *w, const struct cfg_field *field)
     open_object(w);
     put_member(w, "description", field->help);
     put_type(w, field);
-    if (field->json != NULL) {
+    if (field->json != NULL && (field->type != CFG_CUSTOM || field->table == NULL)) {
         put_key(w, NULL);
         fputs(field->json, w->out);
     }

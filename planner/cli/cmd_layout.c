@@ -77,7 +77,7 @@ static void print_page(const struct space *space, const struct side *side)
 {
     const struct cfg_layout *layout = side->layout;
     uint64_t largest = 0, total = 0;
-    for (uint32_t r = 0; r < side->rank_count; r++) {
+    for (uint32_t r = 0; r < side->grid.rank_count; r++) {
         uint64_t bytes = side_rank_bytes(side, r);
         total += bytes;
         largest = bytes > largest ? bytes : largest;
@@ -86,14 +86,15 @@ static void print_page(const struct space *space, const struct side *side)
     printf("model       %s: %lld layers, %s tensors, %s parameters\n", space->model->name,
            (long long)space->model->layers, fmt_count(space->tensor_count).s,
            fmt_count(space_parameter_count(space)).s);
-    printf("ranks       %u:", side->rank_count);
+    printf("ranks       %u:", side->grid.rank_count);
     for (int i = 0; i < CFG_AXIS_COUNT; i++)
         printf(" %s %lld", cfg_axis_names[layout->order[i]], (long long)layout->size[layout->order[i]]);
     printf(" (fastest first)\n");
     print_states(layout);
-    printf("stages     ");
-    for (uint32_t s = 0; s < side->stage_count; s++)
-        printf(" [%lld,%lld)", (long long)side->stage_layers[s], (long long)side->stage_layers[s + 1]);
+    printf("chunks     ");
+    for (int64_t s = 0; s < side->pipeline.chunks; s++)
+        printf(" %lld:[%lld,%lld)", (long long)(s % side->pipeline.stages), (long long)side->pipeline.chunk_begin[s],
+               (long long)side->pipeline.chunk_begin[s + 1]);
     printf("\nspace       %s (%s B), each element once\n", fmt_bytes(space_total_bytes(space)).s,
            fmt_count(space_total_bytes(space)).s);
     printf("held        %s over all ranks, at most %s on one\n", fmt_bytes(total).s, fmt_bytes(largest).s);
@@ -104,8 +105,8 @@ static void print_item(struct arena *arena, const struct side *side, uint32_t i,
 {
     const struct space_item *item = &side->space->items[i];
     const struct space_family *family = &side->space->families[item->family];
-    printf("%-10s %-36s %-5s ", shunt_state_name(item->state), space_tensor_name(arena, family, item->layer),
-           shunt_dtype_name(item->dtype));
+    printf("%-10s %-36s %-5s ", shunt_state_name(item->state),
+           space_tensor_name(arena, family, item->layer, item->expert), shunt_dtype_name(item->dtype));
     print_shape(variant->ndim, variant->shape);
     printf(" of ");
     print_shape(family->ndim, family->shape);
@@ -114,16 +115,16 @@ static void print_item(struct arena *arena, const struct side *side, uint32_t i,
         putchar(' ');
         print_box(&variant->holdings[h].box);
     }
-    if (!box_empty(&variant->pad)) {
+    for (uint32_t p = 0; p < variant->pad_count; p++) {
         printf("  pad, local ");
-        print_box(&variant->pad);
+        print_box(&variant->pads[p]);
     }
     putchar('\n');
 }
 
 static void print_rank(struct arena *arena, const struct space *space, const struct side *side, uint32_t rank)
 {
-    const struct side_rank *at = &side->ranks[rank];
+    const struct grid_rank *at = &side->grid.ranks[rank];
     printf("rank        %u on device %u:", rank, at->device);
     for (int axis = 0; axis < CFG_AXIS_COUNT; axis++)
         printf(" %s %lld", cfg_axis_names[axis], (long long)at->at[axis]);
@@ -165,7 +166,7 @@ static void json_item(struct json *json, struct arena *arena, const struct side 
     const struct space_item *item = &side->space->items[i];
     const struct space_family *family = &side->space->families[item->family];
     json_object_begin(json);
-    json_key_string(json, "tensor", space_tensor_name(arena, family, item->layer));
+    json_key_string(json, "tensor", space_tensor_name(arena, family, item->layer, item->expert));
     json_key_string(json, "state", shunt_state_name(item->state));
     json_key_string(json, "dtype", shunt_dtype_name(item->dtype));
     json_shape(json, "shape", family->ndim, family->shape);
@@ -175,11 +176,11 @@ static void json_item(struct json *json, struct arena *arena, const struct side 
     for (uint32_t h = 0; h < variant->holding_count; h++)
         json_box(json, &variant->holdings[h].box);
     json_array_end(json);
-    json_key(json, "pad");
-    if (box_empty(&variant->pad))
-        json_null(json);
-    else
-        json_box(json, &variant->pad);
+    json_key(json, "pads");
+    json_array_begin(json);
+    for (uint32_t p = 0; p < variant->pad_count; p++)
+        json_box(json, &variant->pads[p]);
+    json_array_end(json);
     json_object_end(json);
 }
 
@@ -188,12 +189,12 @@ static void json_rank(struct json *json, struct arena *arena, const struct side 
     json_key(json, "rank");
     json_u64(json, rank);
     json_key(json, "device");
-    json_u64(json, side->ranks[rank].device);
+    json_u64(json, side->grid.ranks[rank].device);
     json_key(json, "at");
     json_object_begin(json);
     for (int axis = 0; axis < CFG_AXIS_COUNT; axis++) {
         json_key(json, cfg_axis_names[axis]);
-        json_i64(json, side->ranks[rank].at[axis]);
+        json_i64(json, side->grid.ranks[rank].at[axis]);
     }
     json_object_end(json);
     json_key(json, "bytes");
@@ -219,7 +220,7 @@ static void json_overview(struct json *json, const struct side *side)
         {"tensors", side->space->tensor_count},
         {"parameters", space_parameter_count(side->space)},
         {"space_bytes", space_total_bytes(side->space)},
-        {"ranks", side->rank_count},
+        {"ranks", side->grid.rank_count},
     };
     json_key(json, "layout");
     json_string(json, layout->name);
@@ -241,10 +242,10 @@ static void json_overview(struct json *json, const struct side *side)
     for (int i = 0; i < CFG_AXIS_COUNT; i++)
         json_string(json, cfg_axis_names[layout->order[i]]);
     json_array_end(json);
-    json_shape(json, "stage_layers", side->stage_count + 1, side->stage_layers);
+    json_shape(json, "chunk_layers", (uint32_t)side->pipeline.chunks + 1, side->pipeline.chunk_begin);
     json_key(json, "rank_bytes");
     json_array_begin(json);
-    for (uint32_t r = 0; r < side->rank_count; r++)
+    for (uint32_t r = 0; r < side->grid.rank_count; r++)
         json_u64(json, side_rank_bytes(side, r));
     json_array_end(json);
 }
@@ -282,9 +283,9 @@ static enum shunt_status build_and_print(struct arena *arena, const struct layou
         status = side_build(arena, space, documents->from, &side, err);
     if (status != SHUNT_OK)
         return status;
-    if (o->rank_given && o->rank >= side->rank_count)
+    if (o->rank_given && o->rank >= side->grid.rank_count)
         return shunt_fail(err, SHUNT_ERR_USAGE, "layout: --rank: found %llu, expected less than %u",
-                          (unsigned long long)o->rank, side->rank_count);
+                          (unsigned long long)o->rank, side->grid.rank_count);
     status = print(arena, o, side);
     return status == SHUNT_OK ? status : shunt_fail(err, status, "write to stdout failed");
 }

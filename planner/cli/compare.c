@@ -56,7 +56,9 @@ static bool same_buffer(const struct comparison *comparison, const struct shunt_
     placement_dense_strides(variant->ndim, variant->shape, stride);
     if (buffer->tensor != item->tensor || buffer->state != item->state || buffer->dtype != item->dtype ||
         buffer->holding_count != variant->holding_count ||
-        !same_view(&part->views[buffer->view], variant->ndim, variant->shape, stride, item->elem_bytes))
+        buffer->bytes != (uint64_t)variant->elements * item->elem_bytes ||
+        (buffer->bytes > 0 &&
+         !same_view(&part->views[buffer->view], variant->ndim, variant->shape, stride, item->elem_bytes)))
         return false;
     for (uint32_t h = 0; h < variant->holding_count; h++) {
         if (!same_holding(part, &part->holdings[buffer->holding_begin + h], &variant->holdings[h], item->elem_bytes))
@@ -98,18 +100,18 @@ static enum shunt_status compare_side(const struct comparison *comparison, struc
     const struct shunt_plan_header *header = shunt_plan_get_header(comparison->plan);
     bool from = comparison->own == SHUNT_SIDE_FROM;
     uint32_t ranks = from ? header->from_rank_count : header->to_rank_count;
-    if (ranks != comparison->side->rank_count)
+    if (ranks != comparison->side->grid.rank_count)
         return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: found %u ranks, the plan has %u", comparison->path,
-                          comparison->side->rank_count, ranks);
+                          comparison->side->grid.rank_count, ranks);
     for (uint32_t d = 0; d < header->device_count; d++) {
         const struct shunt_plan_device *device = shunt_plan_get_device(comparison->plan, d);
         struct shunt_plan_part part;
         uint32_t rank = from ? device->from_rank : device->to_rank;
         if (rank == SHUNT_PLAN_NONE)
             continue;
-        if (comparison->side->ranks[rank].device != device->id)
+        if (comparison->side->grid.ranks[rank].device != device->id)
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u is on device %u, in the plan on device %u",
-                              comparison->path, rank, comparison->side->ranks[rank].device, device->id);
+                              comparison->path, rank, comparison->side->grid.ranks[rank].device, device->id);
         enum shunt_status status = shunt_plan_get_part(comparison->plan, d, &part, err);
         if (status == SHUNT_OK)
             status = compare_rank(comparison, &part, rank, err);
@@ -133,7 +135,8 @@ static enum shunt_status compare_tensors(struct arena *arena, const struct compa
         const char *name = shunt_plan_string(comparison->plan, tensor->name);
         if (i > 0 && item->tensor == space->items[i - 1].tensor)
             continue;
-        if (strcmp(name, space_tensor_name(arena, family, item->layer)) != 0 || tensor->ndim != family->ndim ||
+        if (strcmp(name, space_tensor_name(arena, family, item->layer, item->expert)) != 0 ||
+            tensor->ndim != family->ndim ||
             memcmp(shunt_plan_tensor_dims(comparison->plan, item->tensor), family->shape,
                    family->ndim * sizeof(int64_t)) != 0)
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: tensor %s of the plan has another name or shape",

@@ -2,8 +2,9 @@
 
 /*
  * "layer.{i}.a" and a literal "layer.3.a" collide, and so can two patterns: "a{i}" for i = 12 and
- * "a1{i}" for i = 2. Expand every name, sort by hash and text, and compare neighbours. With n
- * expanded names (at most CFG_MOST_TENSORS) this takes n log n steps and 16 n bytes.
+ * "a1{i}" for i = 2; even one pattern can meet itself: "a{i}{e}" is "a111" for (1, 11) and (11, 1).
+ * Expand every name, sort by hash and text, and compare neighbours. With n expanded names (at most
+ * CFG_MOST_TENSORS) this takes n log n steps and 16 n bytes.
  */
 #include "collide.h"
 
@@ -12,15 +13,18 @@
 #include <string.h>
 
 #include "names.h"
+#include "tables.h"
 
 /* Tensors are numbered first, scalars behind them. */
 struct expanded {
     uint64_t hash;
     uint32_t entry;
-    uint32_t layer;
+    uint16_t layer, expert;
 };
 
-/* A name is at most 255 bytes; "{i}" becomes at most 5 digits. */
+_Static_assert(CFG_MOST_LAYERS <= UINT16_MAX + 1 && CFG_MOST_EXPERTS <= UINT16_MAX + 1, "layer and expert fit");
+
+/* A name is at most 255 bytes; "{i}" and "{e}" become at most 5 digits each. */
 #define NAME_BYTES 264
 
 static const char *entry_name(const struct cfg_model *model, uint32_t entry)
@@ -33,15 +37,34 @@ static struct cfg_pos entry_pos(const struct cfg_model *model, uint32_t entry)
     return entry < model->tensor_count ? model->tensors[entry].pos : model->scalars[entry - model->tensor_count].pos;
 }
 
-static void expand(const struct cfg_model *model, uint32_t entry, uint32_t layer, char buffer[NAME_BYTES])
+/* Decimal digits of a number below 65536; returns their end. */
+static char *put_digits(char *at, uint16_t number)
 {
-    const char *name = entry_name(model, entry);
-    const char *mark = entry < model->tensor_count ? strstr(name, CFG_LAYER_MARK) : NULL;
-    if (mark == NULL)
-        snprintf(buffer, NAME_BYTES, "%s", name);
-    else
-        snprintf(buffer, NAME_BYTES, "%.*s%" PRIu32 "%s", (int)(mark - name), name, layer,
-                 mark + strlen(CFG_LAYER_MARK));
+    unsigned divisor = 10000;
+    while (divisor > 1 && number < divisor)
+        divisor /= 10;
+    for (; divisor > 0; divisor /= 10)
+        *at++ = (char)('0' + number / divisor % 10);
+    return at;
+}
+
+static void expand(const struct cfg_model *model, const struct expanded *one, char buffer[NAME_BYTES])
+{
+    const char *name = entry_name(model, one->entry);
+    bool is_tensor = one->entry < model->tensor_count;
+    char *at = buffer;
+    while (*name != '\0') {
+        if (is_tensor && strncmp(name, CFG_LAYER_MARK, 3) == 0) {
+            at = put_digits(at, one->layer);
+            name += 3;
+        } else if (is_tensor && strncmp(name, CFG_EXPERT_MARK, 3) == 0) {
+            at = put_digits(at, one->expert);
+            name += 3;
+        } else {
+            *at++ = *name++;
+        }
+    }
+    *at = '\0';
 }
 
 /* FNV-1a; names that meet by chance are told apart by text */
@@ -53,55 +76,72 @@ static uint64_t hash_text(const char *text)
     return hash;
 }
 
-/* Layers of an entry; one for what has no layers, none for what could not be read. */
-static void entry_layers(const struct cfg_model *model, uint32_t entry, int64_t *begin_out, int64_t *end_out)
+/* Layers of an entry; one for what has no layers, none for what could not be read or has layers that are not there. */
+static int64_t entry_layers(const struct cfg_model *model, uint32_t entry)
 {
-    *begin_out = 0;
-    *end_out = entry_name(model, entry) != NULL;
-    if (entry >= model->tensor_count || *end_out == 0 || strstr(entry_name(model, entry), CFG_LAYER_MARK) == NULL)
-        return;
+    const char *name = entry_name(model, entry);
+    if (name == NULL)
+        return 0;
+    if (entry >= model->tensor_count || strstr(name, CFG_LAYER_MARK) == NULL)
+        return 1;
     const struct cfg_tensor *tensor = &model->tensors[entry];
-    *begin_out = tensor->layer_begin;
-    *end_out = tensor->layer_end < model->layers ? tensor->layer_end : model->layers;
+    bool there = tensor->layer_begin < tensor->layer_end && tensor->layer_end <= model->layers;
+    return there ? cfg_tensor_layers(tensor) : 0;
+}
+
+static int64_t entry_layer(const struct cfg_model *model, uint32_t entry, int64_t index)
+{
+    return entry < model->tensor_count ? cfg_tensor_layer(&model->tensors[entry], index) : 0;
+}
+
+static int64_t entry_experts(const struct cfg_model *model, uint32_t entry)
+{
+    return entry < model->tensor_count && model->tensors[entry].expert ? model->experts : 1;
 }
 
 static uint64_t count_expanded(const struct cfg_model *model, uint32_t entries)
 {
     uint64_t count = 0;
-    for (uint32_t e = 0; e < entries; e++) {
-        int64_t begin, end;
-        entry_layers(model, e, &begin, &end);
-        count += end > begin ? (uint64_t)(end - begin) : 0;
-    }
+    for (uint32_t e = 0; e < entries; e++)
+        count += (uint64_t)entry_layers(model, e) * (uint64_t)entry_experts(model, e);
     return count;
 }
 
-/* By name, hash first; equal names by entry and layer. */
+static uint32_t place(const struct expanded *one)
+{
+    return (uint32_t)one->layer << 16 | one->expert;
+}
+
+/* By name, hash first; equal names by entry, layer and expert. */
 static int compare(const void *a_, const void *b_, void *model)
 {
     const struct expanded *a = a_, *b = b_;
     char a_name[NAME_BYTES], b_name[NAME_BYTES];
     if (a->hash != b->hash)
         return a->hash < b->hash ? -1 : 1;
-    expand(model, a->entry, a->layer, a_name);
-    expand(model, b->entry, b->layer, b_name);
+    expand(model, a, a_name);
+    expand(model, b, b_name);
     int order = strcmp(a_name, b_name);
     if (order != 0)
         return order;
     if (a->entry != b->entry)
         return a->entry < b->entry ? -1 : 1;
-    return a->layer < b->layer ? -1 : a->layer > b->layer;
+    return place(a) < place(b) ? -1 : place(a) > place(b);
 }
 
 static void list_expanded(const struct cfg_model *model, uint32_t entries, struct expanded *list)
 {
     char name[NAME_BYTES];
     for (uint32_t e = 0; e < entries; e++) {
-        int64_t begin, end;
-        entry_layers(model, e, &begin, &end);
-        for (int64_t layer = begin; layer < end; layer++) {
-            expand(model, e, (uint32_t)layer, name);
-            *list++ = (struct expanded){hash_text(name), e, (uint32_t)layer};
+        int64_t layers = entry_layers(model, e), experts = entry_experts(model, e);
+        for (int64_t k = 0; k < layers * experts; k++, list++) {
+            *list = (struct expanded){
+                .entry = e,
+                .layer = (uint16_t)entry_layer(model, e, k / experts),
+                .expert = (uint16_t)(k % experts),
+            };
+            expand(model, list, name);
+            list->hash = hash_text(name);
         }
     }
 }
@@ -111,28 +151,29 @@ static void report_collision(const struct cfg_scope *scope, const struct expande
     const struct cfg_model *model = scope->object;
     bool is_tensor = second->entry < model->tensor_count;
     char name[NAME_BYTES], quoted[CFG_QUOTE_BYTES];
-    expand(model, second->entry, second->layer, name);
+    expand(model, second, name);
     const struct cfg_path list = {.up = scope->path, .key = is_tensor ? "tensors" : "scalars"};
     const struct cfg_path entry = {.up = &list, .index = second->entry - (is_tensor ? 0 : model->tensor_count)};
     const struct cfg_path path = {.up = &entry, .key = "name"};
     cfg_report(scope->loader->diag, entry_pos(model, second->entry), &path,
-               "found the name %s a second time, layers expanded (first on line %" PRIu32 "), expected unique names",
+               "found the name %s a second time, layers and experts expanded (first on line %" PRIu32
+               "), expected unique names",
                cfg_quote(quoted, name, strlen(name)), entry_pos(model, first->entry).line);
 }
 
-/* In document order, each later entry once, at its lowest layer that collides. */
+/* In document order, each later entry once, at its lowest layer and expert that collide. */
 static void report_collisions(const struct cfg_scope *scope, const struct expanded *list, uint64_t count,
                               const struct expanded **partner)
 {
     const struct cfg_model *model = scope->object;
     char a[NAME_BYTES], b[NAME_BYTES];
     for (uint64_t i = 1; i < count; i++) {
-        if (list[i].hash != list[i - 1].hash || list[i].entry == list[i - 1].entry)
+        if (list[i].hash != list[i - 1].hash)
             continue;
-        expand(model, list[i - 1].entry, list[i - 1].layer, a);
-        expand(model, list[i].entry, list[i].layer, b);
+        expand(model, &list[i - 1], a);
+        expand(model, &list[i], b);
         const struct expanded **best = &partner[list[i].entry];
-        if (strcmp(a, b) == 0 && (*best == NULL || list[i].layer < (*best)->layer))
+        if (strcmp(a, b) == 0 && (*best == NULL || place(&list[i]) < place(*best)))
             *best = &list[i];
     }
     for (uint32_t e = 0; e < model->tensor_count + model->scalar_count; e++) {
@@ -148,8 +189,8 @@ void cfg_check_names(struct cfg_scope *scope)
     uint64_t count = count_expanded(model, entries);
     if (count > CFG_MOST_TENSORS) {
         cfg_scope_report(scope, "tensors",
-                         "found %" PRIu64 " tensors and scalars, layers expanded, expected at most %d", count,
-                         CFG_MOST_TENSORS);
+                         "found %" PRIu64 " tensors and scalars, layers and experts expanded, expected at most %d",
+                         count, CFG_MOST_TENSORS);
         return;
     }
     struct expanded *list = cfg_alloc(count * sizeof(*list));

@@ -23,8 +23,10 @@ struct cfg_pos {
 
 enum cfg_stage {
     CFG_STAGE_LAYER, /* one tensor per layer, on the stage that holds the layer */
-    CFG_STAGE_FIRST, /* first pipeline stage */
-    CFG_STAGE_LAST,  /* last pipeline stage */
+    CFG_STAGE_FIRST, /* with the embedding: first chunk of the pipeline */
+    CFG_STAGE_LAST,  /* with the loss: last chunk of the pipeline */
+    CFG_STAGE_FINAL, /* final norm: the last chunk, or with MTP the chunk of the last layer */
+    CFG_STAGE_MTP,   /* multi-token prediction block: the last chunk unless a pipeline layout says otherwise */
     CFG_STAGE_ALL,   /* every stage */
 };
 
@@ -36,16 +38,21 @@ enum cfg_kind {
 /** A family of tensors: one name pattern, one shape, one cut rule. */
 struct cfg_tensor {
     struct cfg_pos pos;
-    char *name; /* "{i}" stands for the global layer number; present exactly when stage is LAYER */
+    char
+        *name; /* "{i}" stands for the global layer number, present exactly when stage is LAYER; "{e}" for the expert */
+    bool expert; /* the name has "{e}": one tensor per expert, stage LAYER or MTP, cut over etp instead of tp */
     uint32_t ndim;
     int64_t shape[SHUNT_MAX_DIMS]; /* logical (unpadded) */
     enum cfg_stage stage;
     bool tied_last;                 /* stage FIRST only: a declared replica on the last stage when pp > 1 */
+    bool tied_mtp;                  /* stage FIRST only: a declared replica with the MTP block, if that is elsewhere */
     int32_t cut_dim;                /* dimension split over tp; -1: replicated */
     bool pad_vocab;                 /* cut_dim 0, one segment: padded as the layout's `vocab` says before the cut */
     uint32_t segment_count;         /* fused parts along cut_dim, each cut separately; 1 if the document names none */
     int64_t *segments;              /* lengths; their sum is shape[cut_dim]; NULL when cut_dim is -1 */
     int64_t layer_begin, layer_end; /* layers that have this tensor, half-open; [0, layers) by default */
+    uint32_t layer_count;           /* entries of layer_list; 0 when that is NULL */
+    int64_t *layer_list; /* layers that have it, ascending, all in [layer_begin, layer_end); NULL: all those */
     enum cfg_kind kind;
     int32_t dtype; /* of param or buffer; -1: the layout's */
 };
@@ -63,11 +70,19 @@ struct cfg_model {
     char *name;
     int64_t layers;
     int64_t heads, kv_heads; /* 0: not said; tp must divide heads, and divide kv_heads or be a multiple of it */
+    int64_t experts;         /* experts per layer; 0: none */
+    bool mtp;                /* some tensor has stage MTP */
     uint32_t tensor_count;
     struct cfg_tensor *tensors;
     uint32_t scalar_count;
     struct cfg_scalar *scalars;
 };
+
+/** Number of layers that have this tensor; 1 when its stage is not LAYER. */
+int64_t cfg_tensor_layers(const struct cfg_tensor *tensor);
+
+/** The index-th of them, below cfg_tensor_layers(), as a global layer number; 0 when the stage is not LAYER. */
+int64_t cfg_tensor_layer(const struct cfg_tensor *tensor, int64_t index);
 
 /* ---- cluster ------------------------------------------------------------------ */
 
@@ -93,19 +108,48 @@ enum cfg_axis { CFG_AXIS_TP, CFG_AXIS_CP, CFG_AXIS_EP, CFG_AXIS_DP, CFG_AXIS_PP,
 /** Text of an axis ("tp"). */
 extern const char *const cfg_axis_names[CFG_AXIS_COUNT];
 
+/** How state is cut over the data-parallel group (dp times cp for dense tensors, expert dp for experts). */
+enum cfg_shard_rule {
+    CFG_SHARD_NONE,     /* everything replicated */
+    CFG_SHARD_MEGATRON, /* optimizer states as ranges of flat buffers (distributed optimizer) */
+    CFG_SHARD_ZERO1,    /* optimizer states as ranges of one flat group (DeepSpeed stages 1 and 2) */
+    CFG_SHARD_ZERO3,    /* all states, each tensor flat and cut on its own (DeepSpeed stage 3) */
+    CFG_SHARD_FSDP2,    /* all states, rows of each tensor in ceil chunks (PyTorch fully_shard) */
+    CFG_SHARD_FSDP1,    /* all states as ranges of one flat parameter per layer (PyTorch FullyShardedDataParallel) */
+};
+
+struct cfg_shard {
+    struct cfg_pos pos;
+    enum cfg_shard_rule rule;
+    int64_t instances;       /* complete copies of the shards: optimizer instances, or HSDP's replicas; default 1 */
+    int64_t bucket_elements; /* MEGATRON: buckets of the first chunk close at this size; 0: one bucket */
+    bool pad_high_bandwidth; /* MEGATRON: buckets end at multiples of 2^16 too */
+    bool use_orig_params;    /* FSDP1: each tensor starts at a multiple of 16 bytes; default true */
+    char **order; /* registration order of families, by name pattern; NULL: as the model document lists them */
+    uint32_t order_count;
+    struct cfg_pos order_pos;
+};
+
 struct cfg_layout {
     char *path;
     char *name;
     char *model;   /* as written: a built-in's name or a path relative to the document; NULL if absent */
     char *cluster; /* the same; NULL if absent */
     struct cfg_pos model_pos, cluster_pos;
-    int64_t size[CFG_AXIS_COUNT]; /* tp, cp, ep, dp, pp; each 1 by default */
+    int64_t size[CFG_AXIS_COUNT]; /* tp, cp, ep, dp, pp; each 1 by default; dp is that of dense tensors */
     struct cfg_pos size_pos[CFG_AXIS_COUNT];
     enum cfg_axis
         order[CFG_AXIS_COUNT]; /* fastest first; default tp-cp-ep-dp-pp; axes left out follow and have size 1 */
     struct cfg_pos order_pos;
+    int64_t etp; /* tensor parallelism inside an expert; 0: as tp */
+    int64_t vpp; /* pipeline chunks per stage; default 1 */
+    struct cfg_pos etp_pos, vpp_pos;
     int64_t first_stage_layers, last_stage_layers; /* uneven pipeline; -1: not given */
     struct cfg_pos first_stage_pos, last_stage_pos;
+    bool count_embedding, count_loss; /* the embedding, the loss, takes the place of a layer in the split */
+    char *pipeline_layout;            /* "Et*3|(tt|)*29,m|L"; NULL: not given; excludes the four fields above */
+    struct cfg_pos pipeline_layout_pos;
+    struct cfg_shard shard;
     int64_t vocab_divisible_by; /* rows are padded to a multiple of this times tp; default 128 */
     int64_t vocab_padded;       /* pinned padded size; 0: computed */
     struct cfg_pos vocab_pos;
@@ -116,7 +160,11 @@ struct cfg_layout {
     struct cfg_pos devices_pos;
 };
 
-/** Product of the axis sizes. Loading has checked that it fits. */
+/**
+ * Number of ranks: tp times cp times dp times pp. The expert grid (etp, ep, expert dp, pp) lies over the same
+ * ranks, so ep is no factor: loading has checked that etp times ep times pp divides the product, and that it fits.
+ * In the numbering of dense tensors ep counts as 1, in that of experts cp does.
+ */
 int64_t cfg_layout_world(const struct cfg_layout *layout);
 
 /* ---- loading ------------------------------------------------------------------ */

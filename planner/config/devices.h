@@ -11,14 +11,7 @@
 
 #define CFG_MAX_DEVICES (1 << 20) /* device numbers are below */
 
-/** Reader of a CFG_CUSTOM field: sets devices and device_count of a struct cfg_layout. */
+/** Reader of a CFG_CUSTOM field with max CFG_MAX_DEVICES - 1: sets devices and device_count of a struct cfg_layout. */
 bool cfg_devices_read(const struct cfg_site *site, const struct cfg_field *field, void *layout);
-
-/** Members of its JSON schema. */
-#define CFG_DEVICES_JSON                                                                                               \
-    "\"oneOf\": [{\"type\": \"string\", \"pattern\": \"^[0-9]+(-[0-9]+)?(, ?[0-9]+(-[0-9]+)?)*$\"}, "                  \
-    "{\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1048575}, "                                                  \
-    "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 1048576, \"uniqueItems\": true, "                            \
-    "\"items\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1048575}}]"
 
 #endif

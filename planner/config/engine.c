@@ -26,7 +26,7 @@ static void fill_absent(const struct cfg_field *field, struct cfg_loader *loader
         cfg_field_read(&site, field, object);
     } else if (field->type == CFG_COUNT || field->type == CFG_CHOICE) {
         cfg_store_integer(field, object, field->absent);
-    } else if (field->type == CFG_TABLE) {
+    } else if (field->table != NULL && field->type != CFG_LIST) {
         fill_absent_table(field->table, loader, (char *)object + field->offset);
     }
 }

@@ -67,7 +67,7 @@ struct cfg_field {
     const char *fallback; /* text read in place of a value that is not written */
     const struct cfg_choice *choices;
     const char *(*choice_name)(unsigned value); /* instead of `choices`: names of 0, 1, ..., then NULL */
-    const struct cfg_table *table;
+    const struct cfg_table *table;              /* of a custom field: the mapping that it may be, among other things */
     const char *(*accept)(const char *text, size_t length); /* of a text: NULL, or what is expected instead */
     cfg_read_function *read;
     const char *expected; /* of a custom field: "a device list such as 0-7" */
@@ -123,6 +123,23 @@ bool cfg_site_refuse(const struct cfg_site *site, const struct cfg_field *field,
 
 /** Is the value a scalar? A list or mapping is reported. */
 bool cfg_site_scalar(const struct cfg_site *site, const struct cfg_field *field);
+
+/** For custom readers: what to do with each number of a list, in the order written. @return false when it was reported */
+typedef bool cfg_number_function(void *context, const struct cfg_site *site, uint64_t number);
+
+/**
+ * For custom readers: walk "8-15", "0-3,8-11", 5 or [8, 9, 10, 11], numbers of at most field->max. Ranges count
+ * upwards. Stops at the first number of a text that `use` refuses, and at none of a list.
+ */
+bool cfg_site_numbers(const struct cfg_site *site, const struct cfg_field *field, cfg_number_function *use,
+                      void *context);
+
+/** Members of the JSON schema of such a list, numbers below 2^20. */
+#define CFG_NUMBERS_JSON                                                                                               \
+    "\"oneOf\": [{\"type\": \"string\", \"pattern\": \"^[0-9]+(-[0-9]+)?(, ?[0-9]+(-[0-9]+)?)*$\"}, "                  \
+    "{\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1048575}, "                                                  \
+    "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 1048576, \"uniqueItems\": true, "                            \
+    "\"items\": {\"type\": \"integer\", \"minimum\": 0, \"maximum\": 1048575}}]"
 
 /** Allocate for a custom reader; notes a failure in the loader. */
 void *cfg_site_alloc(const struct cfg_site *site, size_t bytes);

@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "collide.h"
+#include "field.h"
 #include "names.h"
 #include "tables.h"
 
 #define MOST_EXTENT   (INT64_C(1) << 40)
 #define MOST_ELEMENTS (INT64_C(1) << 56) /* of the whole model: bytes of all states stay below 2^62 */
+
+int64_t cfg_tensor_layers(const struct cfg_tensor *tensor)
+{
+    if (tensor->stage != CFG_STAGE_LAYER)
+        return 1;
+    return tensor->layer_list != NULL ? tensor->layer_count : tensor->layer_end - tensor->layer_begin;
+}
+
+int64_t cfg_tensor_layer(const struct cfg_tensor *tensor, int64_t index)
+{
+    if (tensor->stage != CFG_STAGE_LAYER)
+        return 0;
+    return tensor->layer_list != NULL ? tensor->layer_list[index] : tensor->layer_begin + index;
+}
 
 /* ---- cut ----------------------------------------------------------------------------- */
 
@@ -34,7 +51,7 @@ static const struct cfg_field cut_fields[] = {
                  CFG_MEMBER(struct cfg_tensor, cut_dim),
                  .max = SHUNT_MAX_DIMS - 1,
                  .absent = -1,
-                 .help = "Dimension that is split over tp"},
+                 .help = "Dimension that is split over tp, or over etp in a tensor with {e}"},
     [CUT_SEGMENTS] = {.key = "segments",
                       .type = CFG_LIST,
                       CFG_MEMBER(struct cfg_tensor, segments),
@@ -82,6 +99,87 @@ static const struct cfg_table range_table = {
     .field_count = sizeof(range_fields) / sizeof(range_fields[0]),
 };
 
+/* Layers listed so far. The first walk counts and checks, the second one writes. */
+struct layer_walk {
+    int64_t *list; /* NULL in the first walk */
+    uint32_t count;
+    int64_t last; /* -1: none yet */
+};
+
+static bool add_layer(void *context, const struct cfg_site *site, uint64_t layer)
+{
+    struct layer_walk *walk = context;
+    if (walk->list != NULL)
+        walk->list[walk->count] = (int64_t)layer;
+    if ((int64_t)layer <= walk->last) {
+        cfg_report(site->loader->diag, site->node->pos, site->path,
+                   "found layer %" PRIu64 " behind layer %" PRId64 ", expected ascending layers", layer, walk->last);
+        return false;
+    }
+    walk->last = (int64_t)layer;
+    walk->count++;
+    return true;
+}
+
+/* A range {from, to}, or a list such as "0,2,4-6". */
+static bool read_layers(const struct cfg_site *site, const struct cfg_field *field, void *object)
+{
+    struct cfg_tensor *tensor = object;
+    struct layer_walk walk = {.last = -1};
+    if (site->node->kind == CFG_NODE_MAPPING)
+        return cfg_table_fill(field->table, site, object);
+    if (!cfg_site_numbers(site, field, add_layer, &walk))
+        return false;
+    walk.list = cfg_site_alloc(site, walk.count * sizeof(*walk.list));
+    if (walk.list == NULL)
+        return false;
+    walk.count = 0;
+    walk.last = -1;
+    cfg_site_numbers(site, field, add_layer, &walk);
+    tensor->layer_list = walk.list;
+    tensor->layer_count = walk.count;
+    tensor->layer_begin = walk.list[0];
+    tensor->layer_end = walk.last + 1;
+    return true;
+}
+
+/* ---- copies that follow the embedding -------------------------------------------------- */
+
+enum { TIE_LAST, TIE_MTP };
+
+static const struct cfg_choice ties[] = {{"last", TIE_LAST}, {"mtp", TIE_MTP}, {NULL, 0}};
+
+static bool read_tie(const struct cfg_site *site, struct cfg_tensor *tensor)
+{
+    const struct cfg_field field = {.type = CFG_CHOICE, .size = sizeof(int32_t), .choices = ties};
+    int32_t tie = TIE_LAST;
+    if (!cfg_field_read(site, &field, &tie))
+        return false;
+    bool *member = tie == TIE_LAST ? &tensor->tied_last : &tensor->tied_mtp;
+    if (*member)
+        return cfg_site_refuse(site, &field, "a second time");
+    *member = true;
+    return true;
+}
+
+/* "last", "mtp", or a list of them */
+static bool read_ties(const struct cfg_site *site, const struct cfg_field *field, void *object)
+{
+    bool good = true;
+    uint64_t index = 0;
+    if (site->node->kind == CFG_NODE_SCALAR)
+        return read_tie(site, object);
+    if (site->node->kind != CFG_NODE_LIST || site->node->count == 0)
+        return cfg_site_refuse(site, field, site->node->kind == CFG_NODE_LIST ? "of none" : NULL);
+    for (const struct cfg_item *item = site->node->first; item != NULL; item = item->next, index++) {
+        const struct cfg_path path = {.up = site->path, .index = index};
+        const struct cfg_site inner = {site->loader, item->value, &path};
+        if (!read_tie(&inner, object))
+            good = false;
+    }
+    return good;
+}
+
 /* ---- tensors ----------------------------------------------------------------------------- */
 
 enum {
@@ -107,34 +205,36 @@ static int64_t tensor_elements(const struct cfg_tensor *tensor)
     return elements;
 }
 
-/* The stage follows from the name if it is not written; "{i}" and stage `layer` go together. */
+/*
+ * The stage follows from the name if it is not written; "{i}" and stage `layer` go together, and experts are
+ * numbered in layers and in the MTP block only.
+ */
 static void check_stage(struct cfg_scope *scope)
 {
-    struct cfg_tensor *tensor = scope->object;
-    if (!cfg_scope_usable(scope, CFG_BIT(TENSOR_NAME) | CFG_BIT(TENSOR_STAGE)))
-        return;
+    const struct cfg_tensor *tensor = scope->object;
+    const char *wanted = tensor->expert ? "`mtp`" : "`first`, `last`, `final`, `mtp` or `all`";
     bool per_layer = strstr(tensor->name, CFG_LAYER_MARK) != NULL;
     if (cfg_node_find(scope->node, "stage") == NULL) {
         if (!per_layer)
-            cfg_scope_report(scope, "stage",
-                             "found no such key, expected `first`, `last` or `all` (the name has no {i})");
-        return;
+            cfg_scope_report(scope, "stage", "found no such key, expected %s (the name has no {i})", wanted);
+    } else if (per_layer) {
+        if (tensor->stage != CFG_STAGE_LAYER)
+            cfg_scope_report(scope, "stage", "found a stage for a name with {i}, expected `layer`");
+    } else if (tensor->stage == CFG_STAGE_LAYER) {
+        cfg_scope_report(scope, "stage", "found `layer` for a name without {i}, expected %s", wanted);
+    } else if (tensor->expert && tensor->stage != CFG_STAGE_MTP) {
+        cfg_scope_report(scope, "stage", "found a stage for a name with {e}, expected `layer` or `mtp`");
     }
-    if (per_layer && tensor->stage != CFG_STAGE_LAYER)
-        cfg_scope_report(scope, "stage", "found a stage for a name with {i}, expected `layer`");
-    if (!per_layer && tensor->stage == CFG_STAGE_LAYER)
-        cfg_scope_report(scope, "stage", "found `layer` for a name without {i}, expected `first`, `last` or `all`");
 }
 
 /* What belongs to one stage only. */
 static void check_stage_company(struct cfg_scope *scope)
 {
     const struct cfg_tensor *tensor = scope->object;
-    bool per_layer = tensor->name != NULL && strstr(tensor->name, CFG_LAYER_MARK) != NULL;
-    if (!cfg_scope_usable(scope, CFG_BIT(TENSOR_NAME) | CFG_BIT(TENSOR_STAGE)))
-        return;
-    if (tensor->tied_last && tensor->stage != CFG_STAGE_FIRST)
-        cfg_scope_report(scope, "tied", "found `last`, expected it with stage `first` only");
+    bool per_layer = strstr(tensor->name, CFG_LAYER_MARK) != NULL;
+    if (tensor->stage != CFG_STAGE_FIRST && (tensor->tied_last || tensor->tied_mtp))
+        cfg_scope_report(scope, "tied", "found `%s`, expected it with stage `first` only",
+                         tensor->tied_last ? "last" : "mtp");
     if (!per_layer && cfg_node_find(scope->node, "layers") != NULL)
         cfg_scope_report(scope, "layers", "found layers for a name without {i}, expected none");
 }
@@ -180,21 +280,32 @@ static void check_cut_of_shape(struct cfg_scope *scope)
 
 static void check_tensor(struct cfg_scope *scope)
 {
-    const struct cfg_tensor *tensor = scope->object;
-    check_stage(scope);
-    check_stage_company(scope);
+    struct cfg_tensor *tensor = scope->object;
+    if (cfg_scope_usable(scope, CFG_BIT(TENSOR_NAME)))
+        tensor->expert = strstr(tensor->name, CFG_EXPERT_MARK) != NULL;
+    if (cfg_scope_usable(scope, CFG_BIT(TENSOR_NAME) | CFG_BIT(TENSOR_STAGE))) {
+        check_stage(scope);
+        check_stage_company(scope);
+    }
     check_cut_of_shape(scope);
     if (cfg_scope_usable(scope, CFG_BIT(TENSOR_SHAPE)) && tensor_elements(tensor) >= MOST_ELEMENTS)
         cfg_scope_report(scope, "shape", "found %" PRId64 " elements or more, expected fewer than 2^56", MOST_ELEMENTS);
 }
 
+static void release_tensor(void *object)
+{
+    struct cfg_tensor *tensor = object;
+    free(tensor->layer_list);
+}
+
 static const struct cfg_choice stages[] = {{"layer", CFG_STAGE_LAYER},
                                            {"first", CFG_STAGE_FIRST},
                                            {"last", CFG_STAGE_LAST},
+                                           {"final", CFG_STAGE_FINAL},
+                                           {"mtp", CFG_STAGE_MTP},
                                            {"all", CFG_STAGE_ALL},
                                            {NULL, 0}};
 static const struct cfg_choice tensor_kinds[] = {{"weight", CFG_KIND_WEIGHT}, {"buffer", CFG_KIND_BUFFER}, {NULL, 0}};
-static const struct cfg_choice ties[] = {{"last", 1}, {NULL, 0}};
 
 static const struct cfg_field tensor_fields[] = {
     [TENSOR_NAME] = {.key = "name",
@@ -202,7 +313,7 @@ static const struct cfg_field tensor_fields[] = {
                      .required = true,
                      CFG_MEMBER(struct cfg_tensor, name),
                      .accept = cfg_accept_tensor_name,
-                     .help = "Global name; {i} stands for the layer number"},
+                     .help = "Global name; {i} stands for the layer number, {e} for the expert number"},
     [TENSOR_SHAPE] = {.key = "shape",
                       .type = CFG_ARRAY,
                       .required = true,
@@ -217,20 +328,30 @@ static const struct cfg_field tensor_fields[] = {
                       CFG_MEMBER(struct cfg_tensor, stage),
                       .choices = stages,
                       .absent = CFG_STAGE_LAYER,
-                      .help = "Pipeline stage that has it; may be left out when the name has {i}"},
+                      .help = "Pipeline stage that has it; may be left out when the name has {i}. `first`: with the "
+                              "embedding; `last`: with the loss; `final`: with the last layer's norm; `mtp`: with the "
+                              "multi-token prediction block"},
     [TENSOR_CUT] = {.key = "cut",
                     .type = CFG_TABLE,
                     .table = &cut_table,
-                    .help = "How it is split over tp; absent: every rank of the stage has all of it"},
+                    .help =
+                        "How it is split over tp (over etp in a tensor with {e}); absent: every rank has all of it"},
     [TENSOR_TIED] = {.key = "tied",
-                     .type = CFG_CHOICE,
-                     CFG_MEMBER(struct cfg_tensor, tied_last),
-                     .choices = ties,
-                     .absent = 0,
-                     .help = "`last`: a copy on the last stage too, when pp is above 1"},
+                     .type = CFG_CUSTOM,
+                     .read = read_ties,
+                     .expected = "`last`, `mtp` or a list of them",
+                     .json = "\"oneOf\": [{\"enum\": [\"last\", \"mtp\"]}, {\"type\": \"array\", \"minItems\": 1, "
+                             "\"uniqueItems\": true, \"items\": {\"enum\": [\"last\", \"mtp\"]}}]",
+                     .help = "A copy elsewhere too, when pp is above 1: `last`: with the loss; `mtp`: with the "
+                             "multi-token prediction block"},
     [TENSOR_LAYERS] = {.key = "layers",
-                       .type = CFG_TABLE,
+                       .type = CFG_CUSTOM,
+                       .read = read_layers,
+                       .max = CFG_MOST_LAYERS - 1,
                        .table = &range_table,
+                       .expected = "a range such as {from: 3, to: 12}, or ascending layers below 65536, such as "
+                                   "\"0,2,4-6\" or [0, 2, 4, 5, 6]",
+                       .json = CFG_NUMBERS_JSON,
                        .help = "Layers that have it; absent: all"},
     [TENSOR_KIND] = {.key = "kind",
                      .type = CFG_CHOICE,
@@ -247,12 +368,13 @@ static const struct cfg_field tensor_fields[] = {
 };
 
 static const struct cfg_table tensor_table = {
-    .help = "A tensor, or one tensor per layer",
+    .help = "A tensor, or one tensor per layer, per expert or both",
     .fields = tensor_fields,
     .field_count = TENSOR_FIELD_COUNT,
     .size = sizeof(struct cfg_tensor),
     CFG_POS(struct cfg_tensor, pos),
     .check = check_tensor,
+    .release = release_tensor,
 };
 
 /* ---- scalars ------------------------------------------------------------------------------- */
@@ -295,6 +417,7 @@ enum {
     MODEL_LAYERS,
     MODEL_HEADS,
     MODEL_KV_HEADS,
+    MODEL_EXPERTS,
     MODEL_TENSORS,
     MODEL_SCALARS,
     MODEL_FIELD_COUNT
@@ -313,21 +436,52 @@ static void check_heads(struct cfg_scope *scope)
                          model->kv_heads, model->heads);
 }
 
+/* Report a problem of one tensor that shows in the whole model only. */
+__attribute__((format(printf, 4, 5))) static void report_tensor(struct cfg_scope *scope, uint32_t index,
+                                                                const char *key, const char *format, ...)
+{
+    const struct cfg_model *model = scope->object;
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    const struct cfg_path list = {.up = scope->path, .key = "tensors"};
+    const struct cfg_path entry = {.up = &list, .index = index};
+    const struct cfg_path path = {.up = &entry, .key = key};
+    cfg_report(scope->loader->diag, model->tensors[index].pos, &path, "%s", text);
+}
+
 /* from < to <= the model's layers */
 static void check_layers(struct cfg_scope *scope, uint32_t index)
 {
-    struct cfg_model *model = scope->object;
+    const struct cfg_model *model = scope->object;
     struct cfg_tensor *tensor = &model->tensors[index];
     if (tensor->layer_end < 0)
         tensor->layer_end = model->layers;
     if (tensor->layer_begin < tensor->layer_end && tensor->layer_end <= model->layers)
         return;
-    const struct cfg_path list = {.up = scope->path, .key = "tensors"};
-    const struct cfg_path entry = {.up = &list, .index = index};
-    const struct cfg_path path = {.up = &entry, .key = "layers"};
-    cfg_report(scope->loader->diag, tensor->pos, &path,
-               "found layers from %" PRId64 " to %" PRId64 ", expected from < to <= layers, which is %" PRId64,
-               tensor->layer_begin, tensor->layer_end, model->layers);
+    if (tensor->layer_list != NULL)
+        report_tensor(scope, index, "layers", "found layer %" PRId64 ", expected layers below %" PRId64,
+                      tensor->layer_end - 1, model->layers);
+    else
+        report_tensor(scope, index, "layers",
+                      "found layers from %" PRId64 " to %" PRId64 ", expected from < to <= layers, which is %" PRId64,
+                      tensor->layer_begin, tensor->layer_end, model->layers);
+}
+
+/* Experts are numbered where there are some, and a copy goes where there is an MTP block. */
+static void check_company(struct cfg_scope *scope)
+{
+    struct cfg_model *model = scope->object;
+    for (uint32_t t = 0; t < model->tensor_count; t++)
+        model->mtp |= model->tensors[t].stage == CFG_STAGE_MTP;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        if (model->tensors[t].expert && model->experts == 0 && cfg_scope_usable(scope, CFG_BIT(MODEL_EXPERTS)))
+            report_tensor(scope, t, "name", "found {e} in a model without `experts`, expected how many there are");
+        if (model->tensors[t].tied_mtp && !model->mtp && cfg_scope_usable(scope, CFG_BIT(MODEL_TENSORS)))
+            report_tensor(scope, t, "tied", "found `mtp`, expected it beside tensors of stage `mtp` only");
+    }
 }
 
 static void check_elements(struct cfg_scope *scope)
@@ -336,7 +490,7 @@ static void check_elements(struct cfg_scope *scope)
     int64_t sum = 0;
     for (uint32_t t = 0; t < model->tensor_count; t++) {
         const struct cfg_tensor *tensor = &model->tensors[t];
-        int64_t copies = tensor->stage == CFG_STAGE_LAYER ? tensor->layer_end - tensor->layer_begin : 1, elements;
+        int64_t copies = cfg_tensor_layers(tensor) * (tensor->expert ? model->experts : 1), elements;
         if (__builtin_mul_overflow(tensor_elements(tensor), copies, &elements) ||
             __builtin_add_overflow(sum, elements, &sum) || sum >= MOST_ELEMENTS) {
             cfg_scope_report(scope, "tensors", "found %" PRId64 " elements or more in all, expected fewer than 2^56",
@@ -350,7 +504,8 @@ static void check_model(struct cfg_scope *scope)
 {
     const struct cfg_model *model = scope->object;
     check_heads(scope);
-    if (!cfg_scope_usable(scope, CFG_BIT(MODEL_LAYERS)))
+    check_company(scope);
+    if (!cfg_scope_usable(scope, CFG_BIT(MODEL_LAYERS) | CFG_BIT(MODEL_EXPERTS)))
         return;
     for (uint32_t t = 0; t < model->tensor_count; t++)
         check_layers(scope, t);
@@ -390,6 +545,13 @@ static const struct cfg_field model_fields[] = {
                         .max = MOST_EXTENT,
                         .absent = 0,
                         .help = "Key and value heads; a divisor of heads"},
+    [MODEL_EXPERTS] = {.key = "experts",
+                       .type = CFG_COUNT,
+                       CFG_MEMBER(struct cfg_model, experts),
+                       .min = 1,
+                       .max = CFG_MOST_EXPERTS,
+                       .absent = 0,
+                       .help = "Experts of a layer, and of the MTP block; needed when a name has {e}"},
     [MODEL_TENSORS] = {.key = "tensors",
                        .type = CFG_LIST,
                        .required = true,

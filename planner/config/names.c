@@ -6,6 +6,7 @@
 
 #define MAX_NAME_BYTES      255
 #define MAX_REFERENCE_BYTES 4095
+#define MAX_PIPELINE_BYTES  65536
 
 /* Control characters: below 0x20, 0x7F, and the C1 set, which is 0xC2 0x80..0x9F in UTF-8. */
 static bool has_control(const char *text, size_t length)
@@ -49,12 +50,21 @@ const char *cfg_accept_tensor_name(const char *text, size_t length)
     const char *wanted = cfg_accept_scalar_name(text, length);
     if (wanted != NULL)
         return wanted;
-    size_t braces = 0;
+    size_t braces = 0, marked = 0;
     for (size_t i = 0; i < length; i++)
         braces += text[i] == '{' || text[i] == '}';
-    if (braces == 0 || (braces == 2 && contains(text, length, CFG_LAYER_MARK)))
+    marked += contains(text, length, CFG_LAYER_MARK) ? 2 : 0;
+    marked += contains(text, length, CFG_EXPERT_MARK) ? 2 : 0;
+    if (braces == marked)
         return NULL;
-    return "a name with at most one `{i}` and no other brace";
+    return "a name with at most one `{i}`, at most one `{e}` and no other brace";
+}
+
+const char *cfg_accept_pipeline(const char *text, size_t length)
+{
+    if (length == 0 || length > MAX_PIPELINE_BYTES || has_control(text, length))
+        return "a pipeline layout of 1 to 65536 bytes, such as \"Et*3|(tt|)*29,m|L\"";
+    return NULL;
 }
 
 const char *cfg_accept_reference(const char *text, size_t length)

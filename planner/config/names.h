@@ -12,12 +12,16 @@ const char *cfg_accept_name(const char *text, size_t length);
 /** Of a tensor or scalar: as a name, without '/', since "STATE/TENSOR" is its full name, and without "..". */
 const char *cfg_accept_scalar_name(const char *text, size_t length);
 
-/** As a scalar name, with at most one "{i}" and no other brace. */
+/** As a scalar name, with at most one "{i}", at most one "{e}" and no other brace. */
 const char *cfg_accept_tensor_name(const char *text, size_t length);
 
 /** Of a file or a built-in: 1 to 4095 bytes without control characters. */
 const char *cfg_accept_reference(const char *text, size_t length);
 
-#define CFG_LAYER_MARK "{i}"
+#define CFG_LAYER_MARK  "{i}"
+#define CFG_EXPERT_MARK "{e}"
+
+/** Of a pipeline layout: 1 to 65536 bytes without control characters. What it says is settled in space/. */
+const char *cfg_accept_pipeline(const char *text, size_t length);
 
 #endif

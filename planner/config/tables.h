@@ -19,8 +19,9 @@ extern const struct cfg_document cfg_layout_document;
 /** All of them, NULL at the end. */
 extern const struct cfg_document *const cfg_documents[];
 
-/** Most layers a model may have. */
-#define CFG_MOST_LAYERS 65536
+/** Most layers a model may have, and most experts a layer. */
+#define CFG_MOST_LAYERS  65536
+#define CFG_MOST_EXPERTS 65536
 
 /** The `kind` key that every document starts with; not kept. */
 #define CFG_KIND_FIELD(kind_choices)                                                                                   \

@@ -49,9 +49,14 @@ enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHU
 
 static void print_tensor(FILE *file, const struct cfg_tensor *tensor)
 {
-    fprintf(file, "tensor %zu:%s stage %d tied %d kind %d dtype %d layers %lld %lld shape", strlen(tensor->name),
-            tensor->name, (int)tensor->stage, (int)tensor->tied_last, (int)tensor->kind, (int)tensor->dtype,
-            (long long)tensor->layer_begin, (long long)tensor->layer_end);
+    fprintf(file, "tensor %zu:%s stage %d expert %d tied %d %d kind %d dtype %d layers", strlen(tensor->name),
+            tensor->name, (int)tensor->stage, (int)tensor->expert, (int)tensor->tied_last, (int)tensor->tied_mtp,
+            (int)tensor->kind, (int)tensor->dtype);
+    for (uint32_t l = 0; tensor->layer_list != NULL && l < tensor->layer_count; l++)
+        fprintf(file, " %lld", (long long)tensor->layer_list[l]);
+    if (tensor->layer_list == NULL)
+        fprintf(file, " %lld..%lld", (long long)tensor->layer_begin, (long long)tensor->layer_end);
+    fputs(" shape", file);
     for (uint32_t d = 0; d < tensor->ndim; d++)
         fprintf(file, " %lld", (long long)tensor->shape[d]);
     fprintf(file, " cut %d pad %d segments", (int)tensor->cut_dim, (int)tensor->pad_vocab);
@@ -65,8 +70,8 @@ enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_
     struct text text;
     if (!text_open(&text))
         return SHUNT_ERR_NOMEM;
-    fprintf(text.file, "model 1 %zu:%s layers %lld heads %lld %lld\n", strlen(model->name), model->name,
-            (long long)model->layers, (long long)model->heads, (long long)model->kv_heads);
+    fprintf(text.file, "model 1 %zu:%s layers %lld heads %lld %lld experts %lld\n", strlen(model->name), model->name,
+            (long long)model->layers, (long long)model->heads, (long long)model->kv_heads, (long long)model->experts);
     for (uint32_t t = 0; t < model->tensor_count; t++)
         print_tensor(text.file, &model->tensors[t]);
     for (uint32_t s = 0; s < model->scalar_count; s++)
@@ -90,6 +95,15 @@ enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[
     return text_close(&text, out);
 }
 
+static void print_shard(FILE *file, const struct cfg_shard *shard)
+{
+    fprintf(file, "\nshard %d instances %lld bucket %lld pad %d orig %d order", (int)shard->rule,
+            (long long)shard->instances, (long long)shard->bucket_elements, (int)shard->pad_high_bandwidth,
+            (int)shard->use_orig_params);
+    for (uint32_t i = 0; i < shard->order_count; i++)
+        fprintf(file, " %zu:%s", strlen(shard->order[i]), shard->order[i]);
+}
+
 enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
 {
@@ -101,8 +115,12 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
         fprintf(text.file, "%02x", model[i]);
     for (int i = 0; i < CFG_AXIS_COUNT; i++)
         fprintf(text.file, " %s %lld", cfg_axis_names[layout->order[i]], (long long)layout->size[layout->order[i]]);
-    fprintf(text.file, "\npipeline %lld %lld vocab %lld %lld states", (long long)layout->first_stage_layers,
-            (long long)layout->last_stage_layers, (long long)layout->vocab_divisible_by,
+    fprintf(text.file, "\netp %lld vpp %lld pipeline %lld %lld %d %d %s", (long long)layout->etp,
+            (long long)layout->vpp, (long long)layout->first_stage_layers, (long long)layout->last_stage_layers,
+            (int)layout->count_embedding, (int)layout->count_loss,
+            layout->pipeline_layout == NULL ? "-" : layout->pipeline_layout);
+    print_shard(text.file, &layout->shard);
+    fprintf(text.file, "\nvocab %lld %lld states", (long long)layout->vocab_divisible_by,
             (long long)layout->vocab_padded);
     for (int s = 0; s < SHUNT_STATE_COUNT; s++)
         fprintf(text.file, " %d", (int)layout->state_dtype[s]);

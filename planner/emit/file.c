@@ -33,12 +33,13 @@ static void list_tensors(struct file *file)
     file->tensors = ARENA_NEW(file->arena, struct shunt_plan_tensor, space->tensor_count);
     for (uint32_t f = 0; f < space->family_count; f++) {
         const struct space_family *family = &space->families[f];
-        for (int64_t layer = family->layer_begin; layer < family->layer_end; layer++) {
-            struct shunt_plan_tensor *tensor =
-                &file->tensors[family->tensor_begin + (uint32_t)(layer - family->layer_begin)];
-            tensor->name = add_string(file, space_tensor_name(file->arena, family, layer));
+        for (uint32_t t = 0; t < family->layer_count * family->expert_count; t++) {
+            struct shunt_plan_tensor *tensor = &file->tensors[family->tensor_begin + t];
+            tensor->name =
+                add_string(file, space_tensor_name(file->arena, family, family->layers[t / family->expert_count],
+                                                   t % family->expert_count));
             tensor->ndim = family->ndim;
-            tensor->dims = dims; /* layers of a family share their extents */
+            tensor->dims = dims; /* tensors of a family share their extents */
             tensor->elements = (uint64_t)space_family_elements(family);
         }
         bytes_append(file->arena, &file->dims, family->shape, family->ndim * sizeof(int64_t));
@@ -198,8 +199,8 @@ static enum shunt_status seal(struct file *file, struct shunt_err *err)
                                        .header_bytes = sizeof(header),
                                        .file_bytes = file->bytes.count,
                                        .device_count = route->world->device_count,
-                                       .from_rank_count = route->from->rank_count,
-                                       .to_rank_count = route->to->rank_count,
+                                       .from_rank_count = route->from->grid.rank_count,
+                                       .to_rank_count = route->to->grid.rank_count,
                                        .round_count = file->input->schedule->rounds.round_count,
                                        .overlap_depth = file->input->schedule->rounds.depth,
                                        .section_count = SHUNT_PLAN_SECTION_COUNT};

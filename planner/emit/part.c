@@ -73,6 +73,15 @@ static uint32_t add_dense_view(struct part *part, uint32_t ndim, const int64_t *
     return add_view(part, ndim, shape, stride, elem_bytes);
 }
 
+/** Local shape of a buffer. No view is empty: an empty shard has that of one element, which its 0 bytes overrule. */
+static uint32_t add_local_view(struct part *part, const struct placement_variant *variant, uint32_t elem_bytes)
+{
+    static const int64_t one = 1;
+    if (variant->elements == 0)
+        return add_dense_view(part, 1, &one, elem_bytes);
+    return add_dense_view(part, variant->ndim, variant->shape, elem_bytes);
+}
+
 static void box_shape(const struct box *box, int64_t *shape_out)
 {
     for (uint32_t d = 0; d < box->ndim; d++)
@@ -103,7 +112,7 @@ static uint32_t add_buffer(struct part *part, uint32_t i, const struct placement
                                          .dtype = item->dtype,
                                          .side = (uint8_t)plan_side,
                                          .bytes = (uint64_t)variant->elements * item->elem_bytes,
-                                         .view = add_dense_view(part, variant->ndim, variant->shape, item->elem_bytes),
+                                         .view = add_local_view(part, variant, item->elem_bytes),
                                          .holding_begin = (uint32_t)part->holdings.count,
                                          .holding_count = variant->holding_count,
                                          .alloc_round = SHUNT_PLAN_NONE,
@@ -183,13 +192,21 @@ static void locate(struct part *part, const struct placement_holding *holding, c
     *view_out = add_view(part, box->ndim, shape, holding->stride, elem_bytes);
 }
 
+/** The holding of this device that contains a cell. */
+static const struct placement_holding *own_origin(const struct part *part, const struct transfer *transfer)
+{
+    const struct placement *placement = side_placement(part->input->problem->route->from, transfer->item);
+    uint32_t variant = placement_variant_of(placement, part->from_rank), o = 0;
+    while (transfer->cell->origins[o].variant != variant)
+        o++;
+    return &placement->variants[variant].holdings[transfer->cell->origins[o].holding];
+}
+
 static void locate_source(struct part *part, const struct transfer *transfer, const struct box *box,
                           struct shunt_plan_op *op)
 {
-    const struct placement *placement = side_placement(part->input->problem->route->from, transfer->item);
-    const struct placement_variant *variant = &placement->variants[transfer->cell->from_variant];
-    locate(part, &variant->holdings[transfer->cell->from_holding], box, part->space->items[transfer->item].elem_bytes,
-           &op->src_offset, &op->src_view);
+    locate(part, own_origin(part, transfer), box, part->space->items[transfer->item].elem_bytes, &op->src_offset,
+           &op->src_view);
     op->src_buffer = part->from_buffer[transfer->item] - 1;
 }
 
@@ -223,7 +240,7 @@ static void list_fills(struct part *part)
 {
     const struct side *to = part->input->problem->route->to;
     for (uint32_t i = 0; i < part->space->item_count; i++) {
-        if (part->to_buffer[i] == 0 || box_empty(&side_variant(to, i, part->to_rank)->pad))
+        if (part->to_buffer[i] == 0 || side_variant(to, i, part->to_rank)->pad_count == 0)
             continue;
         const struct shunt_plan_buffer *buffer = &part->buffers.items[part->to_buffer[i] - 1];
         uint32_t round = buffer->side == SHUNT_SIDE_BOTH ? part->round_count - 1 : buffer->alloc_round;
@@ -234,21 +251,28 @@ static void list_fills(struct part *part)
         qsort(part->fills.items, part->fills.count, sizeof(*part->fills.items), compare_fills);
 }
 
-static void emit_fill(struct part *part, const struct fill *fill)
+static void emit_pad(struct part *part, const struct fill *fill, const struct placement_variant *variant,
+                     const struct box *pad)
 {
-    const struct placement_variant *variant = side_variant(part->input->problem->route->to, fill->item, part->to_rank);
     uint32_t elem_bytes = part->space->items[fill->item].elem_bytes;
     int64_t shape[SHUNT_MAX_DIMS], stride[SHUNT_MAX_DIMS], offset = 0;
     placement_dense_strides(variant->ndim, variant->shape, stride);
     for (uint32_t d = 0; d < variant->ndim; d++)
-        offset += variant->pad.lo[d] * stride[d];
-    box_shape(&variant->pad, shape);
+        offset += pad->lo[d] * stride[d];
+    box_shape(pad, shape);
     struct shunt_plan_op *op = VEC_PUSH(part->arena, &part->ops);
     op->kind = SHUNT_OP_FILL;
     op->src_buffer = SHUNT_PLAN_NONE;
     op->dst_buffer = fill->buffer;
     op->dst_view = add_view(part, variant->ndim, shape, stride, elem_bytes);
     op->dst_offset = (uint64_t)offset * elem_bytes;
+}
+
+static void emit_fill(struct part *part, const struct fill *fill)
+{
+    const struct placement_variant *variant = side_variant(part->input->problem->route->to, fill->item, part->to_rank);
+    for (uint32_t p = 0; p < variant->pad_count; p++)
+        emit_pad(part, fill, variant, &variant->pads[p]);
 }
 
 static void emit_read(struct part *part, const struct transfer *transfer, uint32_t slot)

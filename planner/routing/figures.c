@@ -82,7 +82,7 @@ static void tally_type(const struct route *route, const struct route_type *type,
     }
     for (uint32_t t = 0; t < type->taker_count; t++) {
         const struct placement_variant *variant = &to->variants[type->takers[t].variant];
-        uint64_t pad = (uint64_t)box_volume(&variant->pad);
+        uint64_t pad = (uint64_t)placement_pad_elements(variant);
         figures->filled += pad * type->elem_bytes;
         if (type->takers[t].kept)
             figures->kept += ((uint64_t)variant->elements - pad) * type->elem_bytes;

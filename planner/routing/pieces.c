@@ -3,33 +3,13 @@
 
 #include <stdlib.h>
 
+#include "routing/overlay.h"
+
 /** Cells of one new variant of a type. */
 struct variant_cells {
     uint32_t count;
     struct route_cell *cells;
 };
-
-typedef VEC(struct route_cell) cell_list;
-
-static void intersect_holding(struct arena *arena, const struct placement *from, const struct placement_holding *want,
-                              uint32_t to_variant, uint32_t to_holding, uint32_t *number, cell_list *cells)
-{
-    for (uint32_t v = 0; v < from->variant_count; v++) {
-        for (uint32_t h = 0; h < from->variants[v].holding_count; h++) {
-            struct box box;
-            if (!box_intersect(&from->variants[v].holdings[h].box, &want->box, &box))
-                continue;
-            struct route_cell *cell = VEC_PUSH(arena, cells);
-            *cell = (struct route_cell){.box = box,
-                                        .elements = box_volume(&box),
-                                        .number = (*number)++,
-                                        .from_variant = v,
-                                        .from_holding = h,
-                                        .to_variant = to_variant,
-                                        .to_holding = to_holding};
-        }
-    }
-}
 
 static enum shunt_status check_cover(const struct route *route, const struct route_type *type, uint32_t variant,
                                      const struct variant_cells *cells, struct shunt_err *err)
@@ -43,12 +23,11 @@ static enum shunt_status check_cover(const struct route *route, const struct rou
         found += cells->cells[c].elements;
     if (wanted == found)
         return SHUNT_OK;
-    return shunt_fail(
-        err, SHUNT_ERR_INPUT,
-        "%s of tensor %s (layer %lld), new rank %u: the old layout holds %lld of its %lld elements exactly "
-        "once, expected all",
-        shunt_state_name(item->state), route->space->families[item->family].name, (long long)item->layer,
-        want->ranks[0], (long long)found, (long long)wanted);
+    return shunt_fail(err, SHUNT_ERR_INPUT,
+                      "%s of tensor %s (layer %lld), new rank %u: the old layout holds %lld of its %lld elements, "
+                      "expected all",
+                      shunt_state_name(item->state), route->space->families[item->family].name, (long long)item->layer,
+                      want->ranks[0], (long long)found, (long long)wanted);
 }
 
 /** Intersect all variants of a type. */
@@ -60,9 +39,11 @@ static enum shunt_status intersect(struct arena *arena, const struct route *rout
     for (uint32_t v = 0; v < to->variant_count; v++) {
         cell_list cells = {0};
         for (uint32_t h = 0; h < to->variants[v].holding_count; h++)
-            intersect_holding(arena, from, &to->variants[v].holdings[h], v, h, &type->cell_count, &cells);
+            overlay_holding(arena, from, to, v, h, &cells);
         all[v].count = (uint32_t)cells.count;
         all[v].cells = cells.items;
+        for (size_t c = 0; c < cells.count; c++)
+            cells.items[c].number = type->cell_count++;
         enum shunt_status status = check_cover(route, type, v, &all[v], err);
         if (status != SHUNT_OK)
             return status;
@@ -146,6 +127,12 @@ static uint32_t **list_candidates(struct arena *arena, const struct route *route
     return lists;
 }
 
+static int compare_devices(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
 static bool contains(const uint32_t *sorted, uint32_t count, uint32_t value)
 {
     uint32_t lo = 0, hi = count;
@@ -159,11 +146,34 @@ static bool contains(const uint32_t *sorted, uint32_t count, uint32_t value)
     return lo < count && sorted[lo] == value;
 }
 
+/** Devices that hold a cell, ascending: those of its variant, or merged from several. */
+static uint32_t *cell_candidates(struct arena *arena, const struct route_cell *cell, uint32_t **by_variant,
+                                 const uint32_t *counts, uint32_t *count_out)
+{
+    uint32_t total = 0;
+    if (cell->origin_count == 1) {
+        *count_out = counts[cell->origins[0].variant];
+        return by_variant[cell->origins[0].variant];
+    }
+    for (uint32_t o = 0; o < cell->origin_count; o++)
+        total += counts[cell->origins[o].variant];
+    uint32_t *merged = ARENA_NEW(arena, uint32_t, total);
+    *count_out = 0;
+    for (uint32_t o = 0; o < cell->origin_count; o++) {
+        for (uint32_t i = 0; i < counts[cell->origins[o].variant]; i++)
+            merged[(*count_out)++] = by_variant[cell->origins[o].variant][i];
+    }
+    qsort(merged, total, sizeof(*merged), compare_devices);
+    return merged;
+}
+
 static void list_pieces(struct arena *arena, const struct route *route, struct route_type *type,
                         const struct variant_cells *cells)
 {
     uint32_t *counts;
-    uint32_t **candidates = list_candidates(arena, route, type, &counts);
+    uint32_t **by_variant = list_candidates(arena, route, type, &counts);
+    uint32_t **candidates = ARENA_NEW(arena, uint32_t *, type->cell_count);
+    uint32_t *candidate_counts = ARENA_NEW(arena, uint32_t, type->cell_count);
     VEC(struct route_piece) pieces = {0};
     for (uint32_t t = 0; t < type->taker_count; t++) {
         const struct route_taker *taker = &type->takers[t];
@@ -171,14 +181,16 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
             continue;
         for (uint32_t c = 0; c < cells[taker->variant].count; c++) {
             const struct route_cell *cell = &cells[taker->variant].cells[c];
-            uint32_t v = cell->from_variant;
+            uint32_t n = cell->number;
+            if (candidates[n] == NULL)
+                candidates[n] = cell_candidates(arena, cell, by_variant, counts, &candidate_counts[n]);
             struct route_piece *piece = VEC_PUSH(arena, &pieces);
             piece->cell = cell;
             piece->taker = taker->device;
-            if (contains(candidates[v], counts[v], taker->device))
+            if (contains(candidates[n], candidate_counts[n], taker->device))
                 continue;
-            piece->candidates = candidates[v];
-            piece->candidate_count = counts[v];
+            piece->candidates = candidates[n];
+            piece->candidate_count = candidate_counts[n];
         }
     }
     type->pieces = pieces.items;

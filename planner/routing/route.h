@@ -13,13 +13,19 @@
 
 #include "space/world.h"
 
-/** Part of a new holding that one old variant holds. */
+/** An old holding that contains a cell. */
+struct route_origin {
+    uint32_t variant, holding;
+};
+
+/** Part of a new holding that a fixed set of old holdings contains: several where copies are cut unlike. */
 struct route_cell {
     struct box box;
     int64_t elements;
     uint32_t number; /* cells of a type count up from 0 */
-    uint32_t from_variant, from_holding;
     uint32_t to_variant, to_holding;
+    uint32_t origin_count;
+    const struct route_origin *origins; /* distinct variants */
 };
 
 /** A device that must hold a variant of a type's items afterwards. */

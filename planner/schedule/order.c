@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /** Jobs of one type and element size, in order. */
 struct kind {
@@ -176,27 +177,47 @@ static void run_job(struct potential *potential, uint32_t j)
     }
 }
 
+/** Kinds that still have jobs. Beyond this many, each step looks at a moving sample only. */
+#define SAMPLE_KINDS 384u
+
+/** Best of the open kinds [begin, begin + count), taken round the end. */
+static uint32_t best_kind(const struct potential *potential, const struct kinds *kinds, const uint32_t *open,
+                          uint32_t open_count, uint32_t begin, uint32_t count)
+{
+    struct candidate best = {0};
+    uint32_t best_place = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = (begin + i) % open_count;
+        const struct kind *kind = &kinds->kinds[open[place]];
+        struct candidate candidate = weigh(potential, kind->jobs[kind->next]);
+        if (best_place == UINT32_MAX || better(&candidate, &best, potential->highest)) {
+            best_place = place;
+            best = candidate;
+        }
+    }
+    return best_place;
+}
+
 uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, uint64_t *peak_out)
 {
     struct kinds kinds = list_kinds(arena, problem);
     struct potential potential = {.peak = peak_out};
     potential_init(arena, problem, &potential);
     uint32_t *order = ARENA_NEW(arena, uint32_t, problem->job_count);
+    uint32_t *open = ARENA_NEW(arena, uint32_t, kinds.count);
+    uint32_t open_count = kinds.count, begin = 0;
+    for (uint32_t k = 0; k < kinds.count; k++)
+        open[k] = k;
     for (uint32_t n = 0; n < problem->job_count; n++) {
-        struct kind *best = NULL;
-        struct candidate best_candidate = {0};
-        for (uint32_t k = 0; k < kinds.count; k++) {
-            struct kind *kind = &kinds.kinds[k];
-            if (kind->next == kind->count)
-                continue;
-            struct candidate candidate = weigh(&potential, kind->jobs[kind->next]);
-            if (best == NULL || better(&candidate, &best_candidate, potential.highest)) {
-                best = kind;
-                best_candidate = candidate;
-            }
-        }
-        order[n] = best->jobs[best->next++];
+        bool all = open_count <= SAMPLE_KINDS;
+        uint32_t place = best_kind(&potential, &kinds, open, open_count, all ? 0 : begin % open_count,
+                                   all ? open_count : SAMPLE_KINDS);
+        struct kind *kind = &kinds.kinds[open[place]];
+        order[n] = kind->jobs[kind->next++];
         run_job(&potential, order[n]);
+        if (kind->next == kind->count) /* keep the rest in order: ties go to the earlier job */
+            memmove(&open[place], &open[place + 1], (--open_count - place) * sizeof(*open));
+        begin += SAMPLE_KINDS / 4;
     }
     return order;
 }

@@ -90,7 +90,7 @@ static void reset_scratch(const struct problem *problem, struct job *job, struct
 static bool type_fills_kept(const struct route *route, const struct route_type *type)
 {
     for (uint32_t t = 0; t < type->taker_count; t++) {
-        if (type->takers[t].kept && !box_empty(&route_to(route, type)->variants[type->takers[t].variant].pad))
+        if (type->takers[t].kept && route_to(route, type)->variants[type->takers[t].variant].pad_count > 0)
             return true;
     }
     return false;

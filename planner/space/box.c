@@ -54,6 +54,25 @@ int64_t box_volume(const struct box *box)
     return volume;
 }
 
+uint32_t box_subtract(const struct box *whole, const struct box *part, struct box rest_out[BOX_MAX_PARTS])
+{
+    struct box left = *whole;
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < whole->ndim; d++) {
+        if (left.lo[d] < part->lo[d]) {
+            rest_out[count] = left;
+            rest_out[count++].hi[d] = part->lo[d];
+            left.lo[d] = part->lo[d];
+        }
+        if (left.hi[d] > part->hi[d]) {
+            rest_out[count] = left;
+            rest_out[count++].lo[d] = part->hi[d];
+            left.hi[d] = part->hi[d];
+        }
+    }
+    return count;
+}
+
 static uint32_t slice_dimension(const struct box *box, int64_t count)
 {
     uint32_t longest = 0;

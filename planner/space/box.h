@@ -26,6 +26,12 @@ bool box_empty(const struct box *box);
 /** Number of elements; 0 for an empty box. */
 int64_t box_volume(const struct box *box);
 
+/** Most boxes that a difference falls into. */
+#define BOX_MAX_PARTS (2 * SHUNT_MAX_DIMS)
+
+/** Cut `part`, which lies in `whole`, out of it: disjoint boxes that make up the rest. @return their number */
+uint32_t box_subtract(const struct box *whole, const struct box *part, struct box rest_out[BOX_MAX_PARTS]);
+
 /**
  * Part `index` of `count` nearly equal slices, cut along the outermost dimension that is at
  * least `count` long, else along the longest one. A slice may be empty.

@@ -46,7 +46,7 @@ static void add_holding(struct placement_variant *variant, const struct placemen
 static void build_replicated(struct arena *arena, const struct space_family *family, struct cut *cut)
 {
     struct placement_variant *variant = ARENA_NEW(arena, struct placement_variant, 1);
-    variant->ndim = variant->pad.ndim = family->ndim; /* pad [0, 0): empty */
+    variant->ndim = family->ndim;
     memcpy(variant->shape, family->shape, sizeof(variant->shape));
     variant->holdings = ARENA_NEW(arena, struct placement_holding, 1);
     variant->holding_count = 1;
@@ -63,7 +63,7 @@ static void build_variant(struct arena *arena, const struct space_family *family
     uint32_t dim = (uint32_t)family->cut_dim;
     int64_t logical = family->shape[dim];
     int64_t global_at = 0, local_at = 0, stride[SHUNT_MAX_DIMS];
-    variant->ndim = variant->pad.ndim = family->ndim;
+    variant->ndim = family->ndim;
     memcpy(variant->shape, family->shape, sizeof(variant->shape));
     variant->shape[dim] = padded_rows / tp;
     placement_dense_strides(family->ndim, variant->shape, stride);
@@ -83,8 +83,9 @@ static void build_variant(struct arena *arena, const struct space_family *family
             add_holding(variant, &holding, dim);
         int64_t held = empty ? 0 : holding.box.hi[dim] - holding.box.lo[dim];
         if (held < slice) {
-            variant->pad = box_whole(family->ndim, variant->shape);
-            variant->pad.lo[dim] = local_at + held;
+            struct box pad = box_whole(family->ndim, variant->shape);
+            pad.lo[dim] = local_at + held;
+            placement_add_pad(arena, variant, &pad);
         }
         global_at += length;
         local_at += slice;
@@ -92,18 +93,19 @@ static void build_variant(struct arena *arena, const struct space_family *family
 }
 
 static enum shunt_status check_divides(const struct space *space, const struct space_family *family,
-                                       const struct cfg_layout *layout, struct shunt_err *err)
+                                       const struct cfg_layout *layout, int64_t parts, struct shunt_err *err)
 {
-    int64_t tp = layout->size[CFG_AXIS_TP];
+    bool own = family->expert && layout->etp > 0;
+    struct cfg_pos pos = own ? layout->etp_pos : layout->size_pos[CFG_AXIS_TP];
     for (uint32_t j = 0; j < family->segment_count; j++) {
-        if (family->segments[j] % tp == 0)
+        if (family->segments[j] % parts == 0)
             continue;
         return shunt_fail(err, SHUNT_ERR_INPUT,
-                          "%s:%u:%u: parallel.tp: found %lld, expected a divisor of %lld, the length of segment %u of "
+                          "%s:%u:%u: parallel.%s: found %lld, expected a divisor of %lld, the length of segment %u of "
                           "dimension %d of %s (%s:%u)",
-                          layout->path, layout->size_pos[CFG_AXIS_TP].line, layout->size_pos[CFG_AXIS_TP].column,
-                          (long long)tp, (long long)family->segments[j], j, family->cut_dim, family->name,
-                          space->model->path, family->pos.line);
+                          layout->path, pos.line, pos.column, own ? "etp" : "tp", (long long)parts,
+                          (long long)family->segments[j], j, family->cut_dim, family->name, space->model->path,
+                          family->pos.line);
     }
     return SHUNT_OK;
 }
@@ -126,9 +128,8 @@ static enum shunt_status count_elements(const struct space *space, const struct 
 }
 
 enum shunt_status cut_build(struct arena *arena, const struct space *space, const struct space_family *family,
-                            const struct cfg_layout *layout, struct cut *cut_out, struct shunt_err *err)
+                            const struct cfg_layout *layout, int64_t parts, struct cut *cut_out, struct shunt_err *err)
 {
-    int64_t tp = layout->size[CFG_AXIS_TP];
     if (family->cut_dim < 0) {
         build_replicated(arena, family, cut_out);
         return count_elements(space, family, cut_out, err);
@@ -138,12 +139,12 @@ enum shunt_status cut_build(struct arena *arena, const struct space *space, cons
         rows = cut_padded_rows(layout, rows, err);
     if (rows == 0)
         return SHUNT_ERR_INPUT;
-    enum shunt_status status = family->pad_vocab ? SHUNT_OK : check_divides(space, family, layout, err);
+    enum shunt_status status = family->pad_vocab ? SHUNT_OK : check_divides(space, family, layout, parts, err);
     if (status != SHUNT_OK)
         return status;
-    cut_out->variant_count = (uint32_t)tp;
+    cut_out->variant_count = (uint32_t)parts;
     cut_out->variants = ARENA_NEW(arena, struct placement_variant, cut_out->variant_count);
-    for (int64_t t = 0; t < tp; t++)
-        build_variant(arena, family, t, tp, rows, &cut_out->variants[t]);
+    for (int64_t t = 0; t < parts; t++)
+        build_variant(arena, family, t, parts, rows, &cut_out->variants[t]);
     return count_elements(space, family, cut_out, err);
 }

@@ -22,8 +22,9 @@ struct cut {
     struct placement_variant *variants; /* without ranks */
 };
 
+/** @param parts  tp, or etp for a family of experts */
 enum shunt_status cut_build(struct arena *arena, const struct space *space, const struct space_family *family,
-                            const struct cfg_layout *layout, struct cut *cut_out, struct shunt_err *err);
+                            const struct cfg_layout *layout, int64_t parts, struct cut *cut_out, struct shunt_err *err);
 
 /** Rows of the padded vocabulary under a layout; 0 and err when the layout pins an impossible size. */
 int64_t cut_padded_rows(const struct cfg_layout *layout, int64_t rows, struct shunt_err *err);

@@ -56,6 +56,25 @@ int64_t placement_offset(const struct placement_holding *holding, const int64_t 
     return offset;
 }
 
+int64_t placement_pad_elements(const struct placement_variant *variant)
+{
+    int64_t elements = 0;
+    for (uint32_t p = 0; p < variant->pad_count; p++)
+        elements += box_volume(&variant->pads[p]);
+    return elements;
+}
+
+void placement_add_pad(struct arena *arena, struct placement_variant *variant, const struct box *pad)
+{
+    if (box_empty(pad))
+        return;
+    struct box *pads = ARENA_NEW(arena, struct box, variant->pad_count + 1);
+    if (variant->pad_count > 0)
+        memcpy(pads, variant->pads, variant->pad_count * sizeof(*pads));
+    pads[variant->pad_count++] = *pad;
+    variant->pads = pads;
+}
+
 static bool same_holding(const struct placement_holding *a, const struct placement_holding *b)
 {
     if (!box_equal(&a->box, &b->box) || a->offset != b->offset)

@@ -25,7 +25,8 @@ struct placement_variant {
     int64_t elements;              /* product of shape */
     uint32_t holding_count;        /* 0: the shard is empty or all pad */
     struct placement_holding *holdings;
-    struct box pad; /* local indices outside the space; empty when there are none */
+    uint32_t pad_count;
+    struct box *pads; /* local indices outside the space: disjoint, none empty */
     uint32_t rank_count;
     uint32_t *ranks; /* ascending */
 };
@@ -54,6 +55,12 @@ void placement_dense_strides(uint32_t ndim, const int64_t *shape, int64_t *strid
 
 /** Offset of an index inside a holding's buffer, in elements. `at` is global and inside the box. */
 int64_t placement_offset(const struct placement_holding *holding, const int64_t *at);
+
+/** Elements of a variant's buffer that are outside the space. */
+int64_t placement_pad_elements(const struct placement_variant *variant);
+
+/** Add a box of pads; nothing when it is empty. */
+void placement_add_pad(struct arena *arena, struct placement_variant *variant, const struct box *pad);
 
 /** Whether two variants are the same bytes in the same places (pads aside, shapes included). */
 bool placement_same_content(const struct placement_variant *a, const struct placement_variant *b);

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "space/cut.h"
-#include "space/pipeline.h"
+#include "space/shard.h"
+#include "space/stages.h"
 
 static enum shunt_status check_heads(const struct cfg_model *model, const struct cfg_layout *layout,
                                      struct shunt_err *err)
@@ -22,135 +23,230 @@ static enum shunt_status check_heads(const struct cfg_model *model, const struct
     return SHUNT_OK;
 }
 
-static enum shunt_status check_layout(const struct space *space, const struct cfg_layout *layout, struct shunt_err *err)
+static enum shunt_status check_experts(const struct cfg_model *model, const struct cfg_layout *layout,
+                                       struct shunt_err *err)
 {
-    if (layout->size[CFG_AXIS_EP] > 1)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "%s:%u:%u: parallel.ep: found %lld, expected 1 (not supported: expert parallelism)",
-                          layout->path, layout->size_pos[CFG_AXIS_EP].line, layout->size_pos[CFG_AXIS_EP].column,
-                          (long long)layout->size[CFG_AXIS_EP]);
-    return check_heads(space->model, layout, err);
+    int64_t ep = layout->size[CFG_AXIS_EP];
+    struct cfg_pos pos = layout->size_pos[CFG_AXIS_EP];
+    if (model->experts > 0 ? model->experts % ep == 0 : ep == 1)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_INPUT,
+                      "%s:%u:%u: parallel.ep: found %lld, expected a divisor of experts %lld of %s", layout->path,
+                      pos.line, pos.column, (long long)ep, model->experts > 0 ? (long long)model->experts : 1LL,
+                      model->path);
 }
 
-/** Mixed radix, the first axis of the order fastest. */
-static void place_ranks(struct arena *arena, struct side *side)
+/** Groups over which state is sharded; checks that the instances divide them. */
+struct groups {
+    bool expert_buffer; /* experts have buffers and groups of their own */
+    struct shard_group dense, expert;
+};
+
+static enum shunt_status make_groups(const struct side *side, struct groups *groups_out, struct shunt_err *err)
 {
     const struct cfg_layout *layout = side->layout;
-    side->rank_count = (uint32_t)cfg_layout_world(layout);
-    side->ranks = ARENA_NEW(arena, struct side_rank, side->rank_count);
-    for (uint32_t r = 0; r < side->rank_count; r++) {
-        int64_t rest = r;
-        side->ranks[r].device = layout->device_count > 0 ? layout->devices[r] : r;
-        for (int i = 0; i < CFG_AXIS_COUNT; i++) {
-            enum cfg_axis axis = layout->order[i];
-            side->ranks[r].at[axis] = rest % layout->size[axis];
-            rest /= layout->size[axis];
-        }
-    }
-}
-
-/* ---- stage sets ------------------------------------------------------------------ */
-
-/** Stages that hold a tensor: each one alone, then {first, last} of a tied tensor, then all. */
-static uint32_t stage_set(const struct side *side, const struct space_family *family, int64_t layer)
-{
-    uint32_t last = side->stage_count - 1, stage = 0;
-    switch (family->stage) {
-    case CFG_STAGE_LAYER:
-        while (layer >= side->stage_layers[stage + 1])
-            stage++;
-        return stage;
-    case CFG_STAGE_FIRST:
-        return family->tied_last && last > 0 ? side->stage_count : 0;
-    case CFG_STAGE_LAST:
-        return last;
-    case CFG_STAGE_ALL:
-        break;
-    }
-    return side->stage_count + 1;
-}
-
-static bool set_has_stage(const struct side *side, uint32_t set, int64_t stage)
-{
-    if (set < side->stage_count)
-        return set == stage;
-    return set > side->stage_count || stage == 0 || stage == side->stage_count - 1;
+    const struct cfg_shard *shard = &layout->shard;
+    bool experts = side->space->model->experts > 0;
+    struct groups groups = {.dense = {.shards = side->grid.dp_cp / shard->instances}};
+    int64_t expert_ranks = experts ? side->grid.edp : side->grid.dp_cp;
+    groups.expert_buffer = experts && (layout->size[CFG_AXIS_EP] > 1 || side->grid.etp != layout->size[CFG_AXIS_TP]);
+    groups.expert = (struct shard_group){.expert = experts, .shards = expert_ranks / shard->instances};
+    if (side->grid.dp_cp % shard->instances != 0 || expert_ranks % shard->instances != 0)
+        return shunt_fail(
+            err, SHUNT_ERR_INPUT,
+            "%s:%u:%u: shard.instances: found %lld, expected a divisor of the %lld ranks that share dense "
+            "state and the %lld that share experts",
+            layout->path, shard->pos.line, shard->pos.column, (long long)shard->instances, (long long)side->grid.dp_cp,
+            (long long)expert_ranks);
+    if (shard->rule == CFG_SHARD_FSDP1 && groups.expert_buffer)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "%s:%u:%u: shard.rule: found fsdp1 with experts spread over ranks, expected fsdp2 or another "
+                          "rule (not supported: flat parameters that mix dense tensors and spread experts)",
+                          layout->path, shard->pos.line, shard->pos.column);
+    *groups_out = groups;
+    return SHUNT_OK;
 }
 
 /* ---- placements ------------------------------------------------------------------ */
 
-/** A family's cut on the ranks of a stage set. */
-static void add_placement(struct arena *arena, struct side *side, const struct space_family *family,
-                          const struct cut *cut, uint32_t set, struct placement *placement)
+/** What a family's tensors share, and the placements made so far. */
+struct family_placer {
+    struct arena *arena;
+    struct side *side;
+    const struct groups *groups;
+    const struct flat_place *places; /* by tensor; NULL without a flat rule */
+    const struct space_family *family;
+    struct cut cut;
+    VEC(struct base) bases;
+};
+
+/** Placement of the tensors of a family on the same stages and ep index, and of their shards where all are cut alike. */
+struct base {
+    struct stages stages;
+    int64_t ep;
+    uint32_t placement, sharded; /* numbers; UINT32_MAX: not made */
+};
+
+typedef VEC(struct placement) placement_vec;
+
+static uint32_t add_placement(struct arena *arena, placement_vec *list, const struct placement *placement)
 {
-    placement->variant_count = cut->variant_count;
-    placement->variants = ARENA_NEW(arena, struct placement_variant, cut->variant_count);
-    memcpy(placement->variants, cut->variants, cut->variant_count * sizeof(*cut->variants));
-    uint32_t per_variant = side->rank_count / (family->cut_dim >= 0 ? cut->variant_count : 1);
-    for (uint32_t v = 0; v < cut->variant_count; v++)
-        placement->variants[v].ranks = ARENA_NEW(arena, uint32_t, per_variant);
-    for (uint32_t r = 0; r < side->rank_count; r++) {
-        const struct side_rank *rank = &side->ranks[r];
-        if (!set_has_stage(side, set, rank->at[CFG_AXIS_PP]))
-            continue;
-        struct placement_variant *variant = &placement->variants[family->cut_dim >= 0 ? rank->at[CFG_AXIS_TP] : 0];
-        variant->ranks[variant->rank_count++] = r;
-    }
-    placement_index(arena, placement);
+    *VEC_PUSH(arena, list) = *placement;
+    return (uint32_t)list->count - 1;
 }
 
-/** Placements of one family, made as its layers ask for them. */
-static void place_family(struct arena *arena, struct side *side, const struct space_family *family,
-                         const struct cut *cut, uint32_t *placement_of_set)
+/** A family's cut on the ranks of some stages and, for experts, of one ep index. */
+static struct placement make_base(const struct family_placer *placer, const struct stages *stages, int64_t ep)
 {
-    memset(placement_of_set, 0xff, (side->stage_count + 2) * sizeof(*placement_of_set));
-    for (int64_t layer = family->layer_begin; layer < family->layer_end; layer++) {
-        uint32_t set = stage_set(side, family, layer);
-        if (placement_of_set[set] == UINT32_MAX) {
-            placement_of_set[set] = side->placement_count;
-            add_placement(arena, side, family, cut, set, &side->placements[side->placement_count++]);
-        }
-        uint32_t item = family->item_begin + (uint32_t)(layer - family->layer_begin) * family->state_count;
-        for (uint32_t s = 0; s < family->state_count; s++)
-            side->item_placement[item + s] = placement_of_set[set];
+    const struct grid *grid = &placer->side->grid;
+    const struct space_family *family = placer->family;
+    struct placement placement = {.variant_count = placer->cut.variant_count};
+    placement.variants = ARENA_NEW(placer->arena, struct placement_variant, placement.variant_count);
+    memcpy(placement.variants, placer->cut.variants, placement.variant_count * sizeof(*placement.variants));
+    for (uint32_t v = 0; v < placement.variant_count; v++)
+        placement.variants[v].ranks = ARENA_NEW(placer->arena, uint32_t, grid->rank_count / placement.variant_count);
+    for (uint32_t r = 0; r < grid->rank_count; r++) {
+        const struct grid_rank *rank = &grid->ranks[r];
+        if (!stages_have(stages, rank->at[CFG_AXIS_PP]) || (family->expert && rank->at[CFG_AXIS_EP] != ep))
+            continue;
+        int64_t v = family->cut_dim < 0 ? 0 : family->expert ? rank->etp : rank->at[CFG_AXIS_TP];
+        placement.variants[v].ranks[placement.variants[v].rank_count++] = r;
     }
+    placement_index(placer->arena, &placement);
+    return placement;
+}
+
+static struct base *find_base(struct family_placer *placer, placement_vec *list, int64_t layer, int64_t expert)
+{
+    const struct side *side = placer->side;
+    struct stages stages = stages_of(&side->pipeline, placer->family, layer);
+    int64_t ep = 0;
+    if (placer->family->expert)
+        ep = expert / (placer->family->expert_count / side->layout->size[CFG_AXIS_EP]);
+    for (size_t b = placer->bases.count; b-- > 0;) {
+        struct base *base = &placer->bases.items[b];
+        if (base->ep == ep && stages_equal(&base->stages, &stages))
+            return base;
+    }
+    struct placement placement = make_base(placer, &stages, ep);
+    struct base *base = VEC_PUSH(placer->arena, &placer->bases);
+    *base = (struct base){.stages = stages, .ep = ep, .sharded = UINT32_MAX};
+    base->placement = add_placement(placer->arena, list, &placement);
+    return base;
+}
+
+/** Number of the placement of a tensor's shards. Flat ones differ from tensor to tensor. */
+static uint32_t place_shards(struct family_placer *placer, placement_vec *list, struct base *base, uint32_t tensor)
+{
+    const struct shard_group *group = placer->family->expert ? &placer->groups->expert : &placer->groups->dense;
+    if (placer->places == NULL && base->sharded != UINT32_MAX)
+        return base->sharded;
+    struct placement placement = {0};
+    shard_placement(placer->arena, placer->side->layout, &placer->side->grid, group, &list->items[base->placement],
+                    placer->places == NULL ? NULL : &placer->places[tensor], &placement);
+    base->sharded = add_placement(placer->arena, list, &placement);
+    return base->sharded;
+}
+
+/** Tensor whose place in the flat buffer an expert repeats: the one of ep index 0. */
+static uint32_t flat_tensor(const struct family_placer *placer, uint32_t layer_index, uint32_t expert)
+{
+    const struct space_family *family = placer->family;
+    uint32_t local = family->expert ? family->expert_count / (uint32_t)placer->side->layout->size[CFG_AXIS_EP] : 1;
+    return family->tensor_begin + layer_index * family->expert_count + expert % local;
+}
+
+static void place_family(struct family_placer *placer, placement_vec *list)
+{
+    const struct space_family *family = placer->family;
+    for (uint32_t l = 0; l < family->layer_count; l++) {
+        for (uint32_t e = 0; e < family->expert_count; e++) {
+            struct base *base = find_base(placer, list, family->layers[l], e);
+            uint32_t item = space_item(family, l, e), sharded = UINT32_MAX;
+            for (uint32_t s = 0; s < family->state_count; s++) {
+                bool cut = shard_cuts_state(placer->side->layout->shard.rule, family->state[s]);
+                if (cut && sharded == UINT32_MAX)
+                    sharded = place_shards(placer, list, base, flat_tensor(placer, l, e));
+                placer->side->item_placement[item + s] = cut ? sharded : base->placement;
+            }
+        }
+    }
+}
+
+/** Cuts of all families, and the flat places where the rule has them. */
+static enum shunt_status cut_families(struct arena *arena, const struct side *side, const struct groups *groups,
+                                      struct cut *cuts, struct flat_place **places_out, struct shunt_err *err)
+{
+    const struct space *space = side->space;
+    int64_t *elements = ARENA_NEW(arena, int64_t, space->family_count);
+    *places_out = NULL;
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        int64_t parts = space->families[f].expert ? side->grid.etp : side->layout->size[CFG_AXIS_TP];
+        enum shunt_status status = cut_build(arena, space, &space->families[f], side->layout, parts, &cuts[f], err);
+        if (status != SHUNT_OK)
+            return status;
+        elements[f] = cuts[f].variants[0].elements;
+    }
+    enum cfg_shard_rule rule = side->layout->shard.rule;
+    if (rule != CFG_SHARD_MEGATRON && rule != CFG_SHARD_ZERO1 && rule != CFG_SHARD_FSDP1)
+        return SHUNT_OK;
+    int64_t ep = side->layout->size[CFG_AXIS_EP];
+    const struct registry_input input = {.layout = side->layout,
+                                         .space = space,
+                                         .pipeline = &side->pipeline,
+                                         .family_elements = elements,
+                                         .local_experts = space->model->experts / ep,
+                                         .expert_buffer = groups->expert_buffer,
+                                         .shards = groups->dense.shards,
+                                         .expert_shards = groups->expert.shards};
+    return registry_build(arena, &input, places_out, err);
 }
 
 static enum shunt_status place_families(struct arena *arena, struct side *side, struct shunt_err *err)
 {
     const struct space *space = side->space;
-    uint32_t *placement_of_set = ARENA_NEW(arena, uint32_t, side->stage_count + 2);
+    struct cut *cuts = ARENA_NEW(arena, struct cut, space->family_count);
+    struct flat_place *places;
+    struct groups groups;
+    placement_vec list = {0};
+    enum shunt_status status = make_groups(side, &groups, err);
+    if (status == SHUNT_OK)
+        status = cut_families(arena, side, &groups, cuts, &places, err);
+    if (status != SHUNT_OK)
+        return status;
     side->item_placement = ARENA_NEW(arena, uint32_t, space->item_count);
-    side->placements = ARENA_NEW(arena, struct placement, (size_t)space->family_count * side->stage_count);
     for (uint32_t f = 0; f < space->family_count; f++) {
-        struct cut cut;
-        enum shunt_status status = cut_build(arena, space, &space->families[f], side->layout, &cut, err);
-        if (status != SHUNT_OK)
-            return status;
-        place_family(arena, side, &space->families[f], &cut, placement_of_set);
+        struct family_placer placer = {.arena = arena,
+                                       .side = side,
+                                       .groups = &groups,
+                                       .places = places,
+                                       .family = &space->families[f],
+                                       .cut = cuts[f]};
+        place_family(&placer, &list);
     }
+    side->placements = list.items;
+    side->placement_count = (uint32_t)list.count;
     return SHUNT_OK;
 }
 
 enum shunt_status side_build(struct arena *arena, const struct space *space, const struct cfg_layout *layout,
                              struct side **side_out, struct shunt_err *err)
 {
-    enum shunt_status status = check_layout(space, layout, err);
-    if (status != SHUNT_OK)
-        return status;
     struct side *side = ARENA_NEW(arena, struct side, 1);
     side->layout = layout;
     side->space = space;
-    place_ranks(arena, side);
-    side->stage_count = (uint32_t)layout->size[CFG_AXIS_PP];
-    side->stage_layers = ARENA_NEW(arena, int64_t, side->stage_count + 1);
-    status = pipeline_split(layout, space->model->layers, side->stage_layers, err);
+    enum shunt_status status = check_heads(space->model, layout, err);
+    if (status == SHUNT_OK)
+        status = check_experts(space->model, layout, err);
+    if (status == SHUNT_OK)
+        status = grid_build(arena, layout, space->model->experts > 0, &side->grid, err);
+    if (status == SHUNT_OK)
+        status = pipeline_build(arena, layout, space->model, &side->pipeline, err);
     if (status == SHUNT_OK)
         status = place_families(arena, side, err);
-    if (status != SHUNT_OK)
-        return status;
-    *side_out = side;
-    return SHUNT_OK;
+    if (status == SHUNT_OK)
+        *side_out = side;
+    return status;
 }
 
 /* ---- questions ------------------------------------------------------------------- */

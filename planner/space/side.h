@@ -2,23 +2,22 @@
 #ifndef SHUNT_PLANNER_SIDE_H
 #define SHUNT_PLANNER_SIDE_H
 
-/** One layout laid over the space: which rank holds which boxes of which item, and where in its buffers. */
+/**
+ * One layout laid over the space: which rank holds which boxes of which item, and where in its
+ * buffers. Made by composing small rules: grid (rank -> coordinates), pipeline (layer -> stage),
+ * cut (tensor parallel), experts (expert -> ep), shard (data parallel).
+ */
 
+#include "space/grid.h"
+#include "space/pipeline.h"
 #include "space/placement.h"
 #include "space/space.h"
-
-struct side_rank {
-    uint32_t device; /* number in the cluster */
-    int64_t at[CFG_AXIS_COUNT];
-};
 
 struct side {
     const struct cfg_layout *layout;
     const struct space *space;
-    uint32_t rank_count;
-    struct side_rank *ranks;
-    uint32_t stage_count;
-    int64_t *stage_layers; /* stage s holds layers [stage_layers[s], stage_layers[s + 1]) */
+    struct grid grid;
+    struct pipeline pipeline;
     uint32_t placement_count;
     struct placement *placements;
     uint32_t *item_placement; /* by item */

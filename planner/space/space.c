@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const int64_t one_element = 1;
+static const int64_t no_layer = 0;
 
 static enum shunt_status check_states(const struct cfg_layout *from, const struct cfg_layout *to, struct shunt_err *err)
 {
@@ -32,21 +33,32 @@ static void add_state(struct space_family *family, enum shunt_state state, int d
     family->state_count++;
 }
 
-static void fill_tensor_family(struct space_family *family, const struct cfg_tensor *rule,
-                               const struct cfg_layout *layout)
+static void list_layers(struct arena *arena, struct space_family *family, const struct cfg_tensor *rule)
+{
+    family->layer_count = (uint32_t)cfg_tensor_layers(rule);
+    int64_t *layers = ARENA_NEW(arena, int64_t, family->layer_count);
+    for (uint32_t l = 0; l < family->layer_count; l++)
+        layers[l] = cfg_tensor_layer(rule, l);
+    family->layers = layers;
+}
+
+static void fill_tensor_family(struct arena *arena, struct space_family *family, const struct cfg_tensor *rule,
+                               const struct cfg_model *model, const struct cfg_layout *layout)
 {
     family->name = rule->name;
     family->pos = rule->pos;
     family->ndim = rule->ndim;
     memcpy(family->shape, rule->shape, sizeof(family->shape));
     family->stage = rule->stage;
+    family->expert = rule->expert;
     family->tied_last = rule->tied_last;
+    family->tied_mtp = rule->tied_mtp;
     family->cut_dim = rule->cut_dim;
     family->segment_count = rule->segment_count;
     family->segments = rule->segments;
     family->pad_vocab = rule->pad_vocab;
-    family->layer_begin = rule->stage == CFG_STAGE_LAYER ? rule->layer_begin : 0;
-    family->layer_end = rule->stage == CFG_STAGE_LAYER ? rule->layer_end : 1;
+    family->expert_count = rule->expert ? (uint32_t)model->experts : 1;
+    list_layers(arena, family, rule);
     int own = rule->dtype >= 0 ? rule->dtype : layout->state_dtype[SHUNT_STATE_PARAM];
     if (rule->kind == CFG_KIND_BUFFER) {
         add_state(family, SHUNT_STATE_BUFFER, own);
@@ -68,7 +80,8 @@ static void fill_scalar_family(struct space_family *family, const struct cfg_sca
     family->cut_dim = -1;
     family->segment_count = 1;
     family->segments = &one_element;
-    family->layer_end = 1;
+    family->layer_count = family->expert_count = 1;
+    family->layers = &no_layer;
     add_state(family, SHUNT_STATE_SCALAR, scalar->dtype);
 }
 
@@ -78,11 +91,13 @@ static void number_items(struct arena *arena, struct space *space)
     for (uint32_t f = 0; f < space->family_count; f++) {
         const struct space_family *family = &space->families[f];
         struct space_item *item = &space->items[family->item_begin];
-        for (int64_t layer = family->layer_begin; layer < family->layer_end; layer++) {
+        uint32_t tensors = family->layer_count * family->expert_count;
+        for (uint32_t t = 0; t < tensors; t++) {
             for (uint32_t s = 0; s < family->state_count; s++, item++) {
                 item->family = f;
-                item->tensor = family->tensor_begin + (uint32_t)(layer - family->layer_begin);
-                item->layer = layer;
+                item->tensor = family->tensor_begin + t;
+                item->layer = family->layers[t / family->expert_count];
+                item->expert = t % family->expert_count;
                 item->state = family->state[s];
                 item->dtype = family->dtype[s];
                 item->elem_bytes = shunt_dtype_bytes(item->dtype);
@@ -105,14 +120,14 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
     for (uint32_t f = 0; f < space->family_count; f++) {
         struct space_family *family = &space->families[f];
         if (f < model->tensor_count)
-            fill_tensor_family(family, &model->tensors[f], from);
+            fill_tensor_family(arena, family, &model->tensors[f], model, from);
         else
             fill_scalar_family(family, &model->scalars[f - model->tensor_count]);
         family->tensor_begin = (uint32_t)tensors;
         family->item_begin = (uint32_t)items;
-        uint64_t layers = (uint64_t)(family->layer_end - family->layer_begin);
-        tensors += layers;
-        items += layers * family->state_count;
+        uint64_t count = (uint64_t)family->layer_count * family->expert_count;
+        tensors += count;
+        items += count * family->state_count;
         if (items > INT32_MAX)
             return shunt_fail(err, SHUNT_ERR_INPUT,
                               "%s:%u:%u: tensors: found more than %d tensors times states, expected fewer", model->path,
@@ -125,15 +140,24 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
     return SHUNT_OK;
 }
 
-char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer)
+/** Copy text with the first occurrence of mark replaced by a number. */
+static char *replace_mark(struct arena *arena, char *text, const char *mark, int64_t number)
 {
-    const char *mark = family->stage == CFG_STAGE_LAYER ? strstr(family->name, "{i}") : NULL;
-    if (mark == NULL)
-        return arena_strdup(arena, family->name);
-    size_t room = strlen(family->name) + 24;
-    char *name = ARENA_NEW(arena, char, room);
-    snprintf(name, room, "%.*s%lld%s", (int)(mark - family->name), family->name, (long long)layer, mark + 3);
-    return name;
+    const char *at = strstr(text, mark);
+    if (at == NULL)
+        return text;
+    size_t room = strlen(text) + 24;
+    char *out = ARENA_NEW(arena, char, room);
+    snprintf(out, room, "%.*s%lld%s", (int)(at - text), text, (long long)number, at + strlen(mark));
+    return out;
+}
+
+char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer, int64_t expert)
+{
+    char *name = arena_strdup(arena, family->name);
+    if (family->stage == CFG_STAGE_LAYER)
+        name = replace_mark(arena, name, "{i}", layer);
+    return family->expert ? replace_mark(arena, name, "{e}", expert) : name;
 }
 
 int64_t space_family_elements(const struct space_family *family)
@@ -150,7 +174,7 @@ uint64_t space_parameter_count(const struct space *space)
     for (uint32_t f = 0; f < space->family_count; f++) {
         const struct space_family *family = &space->families[f];
         if (family->state[0] == SHUNT_STATE_PARAM)
-            total += (uint64_t)space_family_elements(family) * (uint64_t)(family->layer_end - family->layer_begin);
+            total += (uint64_t)space_family_elements(family) * family->layer_count * family->expert_count;
     }
     return total;
 }
@@ -162,8 +186,7 @@ uint64_t space_total_bytes(const struct space *space)
         const struct space_family *family = &space->families[f];
         uint64_t elements = (uint64_t)space_family_elements(family);
         for (uint32_t s = 0; s < family->state_count; s++)
-            total +=
-                elements * shunt_dtype_bytes(family->dtype[s]) * (uint64_t)(family->layer_end - family->layer_begin);
+            total += elements * shunt_dtype_bytes(family->dtype[s]) * family->layer_count * family->expert_count;
     }
     return total;
 }

@@ -12,27 +12,28 @@
 #include "util/arena.h"
 
 struct space_family {
-    const char *name; /* "{i}" stands for the layer */
+    const char *name; /* "{i}" stands for the layer, "{e}" for the expert */
     struct cfg_pos pos;
     uint32_t ndim;
     int64_t shape[SHUNT_MAX_DIMS];
     enum cfg_stage stage;
-    bool tied_last;
-    int32_t cut_dim; /* -1: replicated over tp */
+    bool expert, tied_last, tied_mtp;
+    int32_t cut_dim; /* -1: replicated over tp (etp for an expert) */
     uint32_t segment_count;
     const int64_t *segments;
     bool pad_vocab;
-    int64_t layer_begin, layer_end; /* [0, 1) for a family without layers */
-    uint32_t state_count;           /* states kept of each tensor, ascending */
+    uint32_t layer_count, expert_count; /* 1 for a family without layers, without experts */
+    const int64_t *layers;              /* ascending; {0} without layers */
+    uint32_t state_count;               /* states kept of each tensor, ascending */
     uint8_t state[SHUNT_STATE_COUNT], dtype[SHUNT_STATE_COUNT];
-    uint32_t tensor_begin; /* number of the first tensor */
-    uint32_t item_begin;   /* number of the first item; a tensor's states follow each other */
+    uint32_t tensor_begin; /* number of the first tensor; experts of a layer follow each other */
+    uint32_t item_begin;   /* number of the first item; states of a tensor follow each other */
 };
 
 struct space_item {
     uint32_t family;
     uint32_t tensor;
-    int64_t layer;
+    int64_t layer, expert;
     uint8_t state, dtype;
     uint32_t elem_bytes;
 };
@@ -54,8 +55,14 @@ struct space {
 enum shunt_status space_build(struct arena *arena, const struct cfg_model *model, const struct cfg_layout *from,
                               const struct cfg_layout *to, struct space **space_out, struct shunt_err *err);
 
-/** Global name of a tensor of a family ("layer.7.attn.qkv.weight"). */
-char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer);
+/** Number of the first item of a family's tensor. */
+static inline uint32_t space_item(const struct space_family *family, uint32_t layer_index, uint32_t expert)
+{
+    return family->item_begin + (layer_index * family->expert_count + expert) * family->state_count;
+}
+
+/** Global name of a tensor of a family ("layer.7.moe.expert.3.down.weight"). */
+char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer, int64_t expert);
 
 /** Elements of one tensor of the family. */
 int64_t space_family_elements(const struct space_family *family);

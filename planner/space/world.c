@@ -15,25 +15,25 @@ static enum shunt_status check_devices(const struct cfg_cluster *cluster, const 
     if (cluster->nodes == 0)
         return SHUNT_OK;
     uint64_t count = (uint64_t)cluster->nodes * (uint64_t)cluster->devices_per_node;
-    for (uint32_t r = 0; r < side->rank_count; r++) {
-        if (side->ranks[r].device < count)
+    for (uint32_t r = 0; r < side->grid.rank_count; r++) {
+        if (side->grid.ranks[r].device < count)
             continue;
         return shunt_fail(err, SHUNT_ERR_INPUT,
                           "%s:%u:%u: devices: found device %u for rank %u, expected less than %llu, the devices of %s",
                           side->layout->path, side->layout->devices_pos.line, side->layout->devices_pos.column,
-                          side->ranks[r].device, r, (unsigned long long)count, cluster->path);
+                          side->grid.ranks[r].device, r, (unsigned long long)count, cluster->path);
     }
     return SHUNT_OK;
 }
 
 static uint32_t *map_ranks(struct arena *arena, struct world *world, const struct side *side, bool is_from)
 {
-    uint32_t *device_of = ARENA_NEW(arena, uint32_t, side->rank_count);
-    for (uint32_t r = 0; r < side->rank_count; r++) {
+    uint32_t *device_of = ARENA_NEW(arena, uint32_t, side->grid.rank_count);
+    for (uint32_t r = 0; r < side->grid.rank_count; r++) {
         uint32_t lo = 0, hi = world->device_count;
         while (lo + 1 < hi) {
             uint32_t middle = (lo + hi) / 2;
-            if (world->devices[middle].id <= side->ranks[r].device)
+            if (world->devices[middle].id <= side->grid.ranks[r].device)
                 lo = middle;
             else
                 hi = middle;
@@ -56,10 +56,11 @@ enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *clu
     if (status != SHUNT_OK)
         return status;
 
-    uint32_t total = from->rank_count + to->rank_count;
+    uint32_t total = from->grid.rank_count + to->grid.rank_count;
     uint32_t *ids = ARENA_NEW(arena, uint32_t, total);
     for (uint32_t r = 0; r < total; r++)
-        ids[r] = r < from->rank_count ? from->ranks[r].device : to->ranks[r - from->rank_count].device;
+        ids[r] =
+            r < from->grid.rank_count ? from->grid.ranks[r].device : to->grid.ranks[r - from->grid.rank_count].device;
     qsort(ids, total, sizeof(*ids), compare_ids);
 
     struct world *world = ARENA_NEW(arena, struct world, 1);

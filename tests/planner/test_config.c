@@ -165,6 +165,7 @@ static const char full_model[] =
     "layers: 6\n"
     "heads: 8\n"
     "kv_heads: 2\n"
+    "experts: 3\n"
     "tensors:\n"
     "  - {name: embed, shape: [10, 4], stage: first, cut: {dim: 0, pad: vocab}, tied: last}\n"
     "  - {name: \"l.{i}.gu\", shape: [12, 4], cut: {dim: 0, segments: [8, 4]}}\n"
@@ -172,6 +173,13 @@ static const char full_model[] =
     "  - {name: \"l.{i}.o\", shape: [3], layers: {from: 5}}\n"
     "  - {name: bias, shape: [3], stage: last, kind: buffer, dtype: fp32}\n"
     "  - {name: rope, shape: [1], stage: all, kind: weight}\n"
+    "  - {name: \"l.{i}.e.{e}.up\", shape: [4, 2], cut: {dim: 0, segments: [2, 2]}, layers: \"0,2-3, 5\"}\n"
+    "  - {name: \"mtp.e.{e}.up\", shape: [4, 2], stage: mtp}\n"
+    "  - {name: norm, shape: [4], stage: final}\n"
+    "  - {name: both, shape: [4], stage: first, tied: [mtp, last]}\n"
+    "  - {name: other, shape: [4], stage: first, tied: mtp}\n"
+    "  - {name: \"l.{i}.q\", shape: [4], layers: [1, 4]}\n"
+    "  - {name: \"l.{i}.r\", shape: [4], layers: 5}\n"
     "scalars:\n"
     "  - {name: step, dtype: i64}\n"
     "  - {name: rng, dtype: u8, count: 5056}\n";
@@ -179,10 +187,12 @@ static const char full_model[] =
 static void check_full_tensors(const struct cfg_tensor *tensors)
 {
     CHECK(tensors[0].stage == CFG_STAGE_FIRST && tensors[0].tied_last && tensors[0].pad_vocab);
+    CHECK(!tensors[0].tied_mtp && !tensors[0].expert && cfg_tensor_layers(&tensors[0]) == 1);
+    CHECK(cfg_tensor_layers(&tensors[2]) == 2 && cfg_tensor_layer(&tensors[2], 1) == 4);
     CHECK(tensors[0].ndim == 2 && tensors[0].shape[0] == 10 && tensors[0].shape[1] == 4);
     CHECK(tensors[0].cut_dim == 0 && tensors[0].segment_count == 1 && tensors[0].segments[0] == 10);
     CHECK(tensors[0].layer_begin == 0 && tensors[0].layer_end == 6 && tensors[0].dtype == -1);
-    CHECK(tensors[0].pos.line == 7 && tensors[0].pos.column == 5 && tensors[0].kind == CFG_KIND_WEIGHT);
+    CHECK(tensors[0].pos.line == 8 && tensors[0].pos.column == 5 && tensors[0].kind == CFG_KIND_WEIGHT);
     CHECK(tensors[1].stage == CFG_STAGE_LAYER && !tensors[1].tied_last && !tensors[1].pad_vocab);
     CHECK(tensors[1].segment_count == 2 && tensors[1].segments[0] == 8 && tensors[1].segments[1] == 4);
     CHECK(tensors[2].cut_dim == 2 && tensors[2].segments[0] == 7);
@@ -191,6 +201,28 @@ static void check_full_tensors(const struct cfg_tensor *tensors)
     CHECK(tensors[3].cut_dim == -1 && tensors[3].segments == NULL && tensors[3].segment_count == 0);
     CHECK(tensors[4].stage == CFG_STAGE_LAST && tensors[4].kind == CFG_KIND_BUFFER);
     CHECK(tensors[4].dtype == SHUNT_DTYPE_FP32 && tensors[5].stage == CFG_STAGE_ALL);
+}
+
+/* Layers as a list: the bounds hold all of them. */
+static void check_layer_list(const struct cfg_tensor *tensor, int64_t count, const int64_t *want)
+{
+    CHECK(tensor->layer_list != NULL && tensor->layer_count == count && cfg_tensor_layers(tensor) == count);
+    CHECK(tensor->layer_begin == want[0] && tensor->layer_end == want[count - 1] + 1);
+    for (int64_t k = 0; k < count; k++)
+        CHECK_MSG(cfg_tensor_layer(tensor, k) == want[k], "%s: %" PRId64, tensor->name, k);
+}
+
+static void check_full_experts(const struct cfg_tensor *tensors)
+{
+    static const int64_t some[] = {0, 2, 3, 5}, two[] = {1, 4}, one[] = {5};
+    CHECK(tensors[6].expert && tensors[6].stage == CFG_STAGE_LAYER && tensors[6].segment_count == 2);
+    CHECK(tensors[7].expert && tensors[7].stage == CFG_STAGE_MTP && cfg_tensor_layers(&tensors[7]) == 1);
+    CHECK(!tensors[8].expert && tensors[8].stage == CFG_STAGE_FINAL);
+    CHECK(tensors[9].tied_last && tensors[9].tied_mtp && !tensors[10].tied_last && tensors[10].tied_mtp);
+    CHECK(tensors[1].layer_list == NULL && tensors[1].layer_count == 0);
+    check_layer_list(&tensors[6], 4, some);
+    check_layer_list(&tensors[11], 2, two);
+    check_layer_list(&tensors[12], 1, one);
 }
 
 static void reads_a_model(void)
@@ -203,8 +235,10 @@ static void reads_a_model(void)
         CHECK_STR(model->path, "t");
         CHECK_STR(model->name, "010");
         CHECK(model->layers == 6 && model->heads == 8 && model->kv_heads == 2);
-        CHECK(model->tensor_count == 6 && model->scalar_count == 2);
+        CHECK(model->experts == 3 && model->mtp);
+        CHECK(model->tensor_count == 13 && model->scalar_count == 2);
         check_full_tensors(model->tensors);
+        check_full_experts(model->tensors);
         CHECK_STR(model->scalars[0].name, "step");
         CHECK(model->scalars[0].dtype == SHUNT_DTYPE_I64 && model->scalars[0].count == 1);
         CHECK(model->scalars[1].dtype == SHUNT_DTYPE_U8 && model->scalars[1].count == 5056);
@@ -254,16 +288,31 @@ static const char full_layout[] = "kind: layout\n"
                                   "name: x\n"
                                   "model: ../m.yaml\n"
                                   "cluster: c\n"
-                                  "parallel: {tp: 2, pp: 3, dp: 2}\n"
-                                  "order: dp-pp-tp\n"
-                                  "pipeline: {first: 0, last: 11}\n"
+                                  "parallel: {tp: 2, pp: 3, dp: 2, ep: 4, etp: 1, vpp: 5}\n"
+                                  "order: dp-pp-tp-ep\n"
+                                  "pipeline: {first: 0, last: 11, count_loss: false}\n"
                                   "vocab: {divisible_by: 64, padded: 50688}\n"
                                   "state: {param: fp16, momentum: fp32, grad: bf16}\n"
-                                  "devices: \"8-15, 3,1,20-21\"\n";
+                                  "devices: \"8-15, 3,1,20-21\"\n"
+                                  "shard:\n"
+                                  "  rule: megatron\n"
+                                  "  instances: 2\n"
+                                  "  bucket: 40000000\n"
+                                  "  pad_high_bandwidth: true\n"
+                                  "  order: [embed, \"layer.{i}.o\", \"layer.{i}.e.{e}\"]\n";
+
+static void check_full_shard(const struct cfg_shard *shard)
+{
+    CHECK(shard->rule == CFG_SHARD_MEGATRON && shard->instances == 2 && shard->bucket_elements == 40000000);
+    CHECK(shard->pad_high_bandwidth && shard->use_orig_params && shard->pos.line == 12);
+    CHECK(shard->order_count == 3 && shard->order_pos.line == 16 && shard->order_pos.column == 10);
+    CHECK_STR(shard->order[0], "embed");
+    CHECK_STR(shard->order[2], "layer.{i}.e.{e}");
+}
 
 static void check_full_layout(const struct cfg_layout *layout)
 {
-    static const enum cfg_axis order[] = {CFG_AXIS_DP, CFG_AXIS_PP, CFG_AXIS_TP, CFG_AXIS_CP, CFG_AXIS_EP};
+    static const enum cfg_axis order[] = {CFG_AXIS_DP, CFG_AXIS_PP, CFG_AXIS_TP, CFG_AXIS_EP, CFG_AXIS_CP};
     static const uint32_t devices[] = {8, 9, 10, 11, 12, 13, 14, 15, 3, 1, 20, 21};
     CHECK_STR(layout->model, "../m.yaml");
     CHECK_STR(layout->cluster, "c");
@@ -272,6 +321,10 @@ static void check_full_layout(const struct cfg_layout *layout)
     CHECK(layout->size[CFG_AXIS_TP] == 2 && layout->size[CFG_AXIS_PP] == 3 && layout->size[CFG_AXIS_CP] == 1);
     CHECK(layout->size_pos[CFG_AXIS_PP].line == 5 && layout->size_pos[CFG_AXIS_CP].line == 0);
     CHECK(memcmp(layout->order, order, sizeof(order)) == 0 && layout->order_pos.line == 6);
+    CHECK(layout->size[CFG_AXIS_EP] == 4 && layout->etp == 1 && layout->vpp == 5);
+    CHECK(layout->etp_pos.line == 5 && layout->vpp_pos.line == 5);
+    CHECK(!layout->count_embedding && !layout->count_loss && layout->pipeline_layout == NULL);
+    check_full_shard(&layout->shard);
     CHECK(layout->first_stage_layers == 0 && layout->last_stage_layers == 11 && layout->last_stage_pos.line == 7);
     CHECK(layout->vocab_divisible_by == 64 && layout->vocab_padded == 50688 && layout->vocab_pos.line == 8);
     for (int state = 0; state < SHUNT_STATE_COUNT; state++) {
@@ -305,6 +358,10 @@ static void reads_a_short_layout(void)
         for (int k = 0; k < CFG_AXIS_COUNT; k++)
             CHECK((int)layout->order[k] == k);
         CHECK(layout->first_stage_layers == -1 && layout->last_stage_layers == -1);
+        CHECK(layout->etp == 0 && layout->vpp == 1 && layout->pipeline_layout == NULL);
+        CHECK(!layout->count_embedding && !layout->count_loss);
+        CHECK(layout->shard.rule == CFG_SHARD_NONE && layout->shard.instances == 1 && layout->shard.pos.line == 0);
+        CHECK(layout->shard.bucket_elements == 0 && layout->shard.use_orig_params && layout->shard.order == NULL);
         CHECK(layout->vocab_divisible_by == 128 && layout->vocab_padded == 0);
         CHECK(layout->state_dtype[SHUNT_STATE_PARAM] == SHUNT_DTYPE_BF16);
         CHECK(layout->state_dtype[SHUNT_STATE_EXP_AVG_SQ] == SHUNT_DTYPE_FP32);
@@ -329,6 +386,90 @@ static void reads_device_forms(void)
     struct loaded one = load_text(LAYOUT, LAYOUT_HEAD "parallel: {}\ndevices: 7\n");
     CHECK(one.layout != NULL && one.layout->device_count == 1 && one.layout->devices[0] == 7);
     unload(&one);
+}
+
+static const char listed_pipeline[] =
+    LAYOUT_BASE "pipeline:\n"
+                "  layout: [[embedding, decoder, t], Ett, decoder, [], \"\", [mtp, loss]]\n";
+
+static void reads_pipeline_layouts(void)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {LAYOUT_BASE "pipeline: {layout: \"Et*3|(tt|)*29,m|L\"}\n", "Et*3|(tt|)*29,m|L"},
+        {LAYOUT_BASE "pipeline: {layout: Ett|ttL, count_embedding: false}\n", "Ett|ttL"},
+        {LAYOUT_BASE "pipeline: {layout: [Ett, ttL]}\n", "Ett|ttL"},
+        {listed_pipeline, "Ett|Ett|t|||mL"},
+    };
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        struct loaded loaded = load_text(LAYOUT, rows[r].text);
+        CHECK_STR(loaded.log, "");
+        if (loaded.layout != NULL) {
+            CHECK_STR(loaded.layout->pipeline_layout, rows[r].want);
+            CHECK(loaded.layout->pipeline_layout_pos.line != 0);
+        }
+        unload(&loaded);
+    }
+}
+
+/* A list that says more letters than a text may have: 9 lists of 9000. */
+static void bounds_pipeline_layouts(void)
+{
+    size_t size = 300000;
+    char *text = calloc(1, size), *at = text;
+    if (text == NULL)
+        abort();
+    at += sprintf(at, LAYOUT_BASE "pipeline: {layout: [");
+    for (int k = 0; k < 9; k++) {
+        at = stpcpy(at, k == 0 ? "[" : ", [");
+        for (int i = 0; i < 9000; i++)
+            at = stpcpy(at, i == 0 ? "t" : ", t");
+        at = stpcpy(at, "]");
+    }
+    stpcpy(at, "]}\n");
+    struct loaded loaded = load_text(LAYOUT, text);
+    CHECK_STR(loaded.log, "t:4:20: pipeline.layout: found a list (of more than 65536 letters), expected a text such as "
+                          "\"Et*3|(tt|)*29,m|L\", or a list such as [[embedding, decoder], [decoder, loss]]\n");
+    unload(&loaded);
+    free(text);
+}
+
+static void reads_shard_rules(void)
+{
+    static const struct {
+        const char *text;
+        enum cfg_shard_rule want;
+    } rows[] = {
+        {LAYOUT_BASE "shard: {}\n", CFG_SHARD_NONE},
+        {LAYOUT_BASE "shard: {rule: none}\n", CFG_SHARD_NONE},
+        {LAYOUT_BASE "shard: {rule: zero1, order: [a]}\n", CFG_SHARD_ZERO1},
+        {LAYOUT_BASE "shard: {rule: zero2, order: [a]}\n", CFG_SHARD_ZERO1},
+        {LAYOUT_BASE "shard: {rule: zero3}\n", CFG_SHARD_ZERO3},
+        {LAYOUT_BASE "shard: {rule: fsdp2, instances: 1}\n", CFG_SHARD_FSDP2},
+        {LAYOUT_BASE "shard: {rule: fsdp1, instances: 1, use_orig_params: false, order: [a]}\n", CFG_SHARD_FSDP1},
+    };
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        struct loaded loaded = load_text(LAYOUT, rows[r].text);
+        CHECK_STR(loaded.log, "");
+        CHECK_MSG(loaded.layout != NULL && loaded.layout->shard.rule == rows[r].want, "%s", rows[r].text);
+        if (loaded.layout != NULL)
+            CHECK(loaded.layout->shard.use_orig_params == (rows[r].want != CFG_SHARD_FSDP1));
+        unload(&loaded);
+    }
+}
+
+/* Experts lie over the same ranks: 16 of them, whatever ep and etp are. */
+static void counts_ranks(void)
+{
+    struct loaded loaded =
+        load_text(LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, cp: 2, dp: 2, pp: 2, ep: 4, etp: 1}\norder: ep-tp-cp-dp-pp\n");
+    CHECK_STR(loaded.log, "");
+    if (loaded.layout != NULL) {
+        CHECK_EQ_U64(cfg_layout_world(loaded.layout), 16);
+        CHECK(loaded.layout->order[0] == CFG_AXIS_EP);
+    }
+    unload(&loaded);
 }
 
 /* H23 (d): three anchors in honest use, one inside another. */
@@ -437,7 +578,7 @@ static const struct bulk_row bulk_rows[] = {
     {"a long key", "? ", "a", ": b", CFG_MAX_BYTES, "found a text of"},
     {"a long anchor", "&", "a", " x", CFG_MAX_BYTES, "expected a mapping"},
     {"equal tensors", MODEL_HEAD, "- {name: a, shape: [1], stage: all}\n", "", 800000,
-     "a second time, layers expanded"},
+     "a second time, layers and experts expanded"},
 };
 
 static void refuses_bulk(void)
@@ -458,6 +599,16 @@ static void refuses_bulk(void)
     free(bytes);
 }
 
+/* As many names as there may be, of which each is there twice. */
+static void refuses_many_equal_names(void)
+{
+    static const char text[] = "kind: model\nname: m\nlayers: 1024\nexperts: 512\ntensors:\n"
+                               "- {name: \"layer.{i}.moe.expert.{e}.gate_up.weight\", shape: [2]}\n"
+                               "- {name: \"layer.{i}.moe.expert.{e}.gate_up.weight\", shape: [2]}\n";
+    refuses_cheaply("equal names", MODEL, text, sizeof(text) - 1,
+                    ":7:3: tensors[1].name: found the name \"layer.0.moe.expert.0.gate_up.weight\" a second time");
+}
+
 static void refuses_many_anchors(void)
 {
     char text[8192] = "";
@@ -473,7 +624,7 @@ static void survives_failed_allocations(void)
     static const struct {
         enum kind kind;
         const char *text;
-    } documents[] = {{MODEL, full_model}, {CLUSTER, full_cluster}, {LAYOUT, full_layout}};
+    } documents[] = {{MODEL, full_model}, {CLUSTER, full_cluster}, {LAYOUT, full_layout}, {LAYOUT, listed_pipeline}};
     for (size_t d = 0; d < sizeof(documents) / sizeof(documents[0]); d++) {
         long failures = 0;
         for (bool done = false; !done; failures++) {
@@ -744,36 +895,122 @@ static bool named_after_file(const char *name, const char *path)
     return strlen(base) == strlen(name) + 5 && strncmp(base, name, strlen(name)) == 0;
 }
 
-static int64_t parameter_count(const struct cfg_model *model)
+/* Tensors with layers and experts expanded, and elements by kind. A tied copy counts once. */
+struct model_size {
+    int64_t tensors, weights, buffers;
+};
+
+static struct model_size size_of_model(const struct cfg_model *model)
 {
-    int64_t sum = 0;
+    struct model_size size = {0};
     for (uint32_t t = 0; t < model->tensor_count; t++) {
         const struct cfg_tensor *tensor = &model->tensors[t];
-        int64_t elements = tensor->stage == CFG_STAGE_LAYER ? tensor->layer_end - tensor->layer_begin : 1;
+        int64_t copies = cfg_tensor_layers(tensor) * (tensor->expert ? model->experts : 1), elements = copies;
         for (uint32_t d = 0; d < tensor->ndim; d++)
             elements *= tensor->shape[d];
-        sum += elements;
+        size.tensors += copies;
+        *(tensor->kind == CFG_KIND_WEIGHT ? &size.weights : &size.buffers) += elements;
     }
-    return sum;
+    return size;
 }
+
+/*
+ * Published totals count router selection biases, which are buffers here: 256 a layer on 58 layers of
+ * DeepSeek-V3 and one more in its MTP block (11,610,068,224 in all), 128 on 23 layers of Nemotron-3-Nano.
+ */
+static const struct {
+    const char *name;
+    int64_t tensors, total, buffers;
+} known_models[] = {
+    {"gpt2-124m", 148, INT64_C(124439808), 0},
+    {"gpt3-6.7b", 388, INT64_C(6658404352), 0},
+    {"gpt3-175b", 1156, INT64_C(174604259328), 0},
+    {"llama-2-7b", 195, INT64_C(6738415616), 0},
+    {"llama-2-13b", 243, INT64_C(13015864320), 0},
+    {"llama-2-70b", 483, INT64_C(68976648192), 0},
+    {"llama-3-8b", 195, INT64_C(8030261248), 0},
+    {"llama-3-70b", 483, INT64_C(70553706496), 0},
+    {"llama-3.1-405b", 759, INT64_C(405853388800), 0},
+    {"qwen2.5-7b", 199, INT64_C(7615616512), 0},
+    {"qwen3-8b", 291, INT64_C(8190735360), 0},
+    {"qwen3-30b-a3b", 12627, INT64_C(30532122624), 0},
+    {"qwen3-235b-a22b", 24725, INT64_C(235093634560), 0},
+    {"mixtral-8x7b", 675, INT64_C(46702792704), 0},
+    {"deepseek-v3", 30486, INT64_C(671026419200), 58 * 256},
+    {"deepseek-v3-mtp", 30486 + 529, INT64_C(671026419200) + INT64_C(11610068224), 59 * 256},
+    {"gpt-oss-120b", 18759, INT64_C(116829156672), 0},
+    {"nemotron-h-8b", 303, INT64_C(8100852736), 0},
+    {"nemotron-h-56b", 681, INT64_C(56324350464), 0},
+    {"nemotron-3-nano-30b-a3b", 6231, INT64_C(31577940288), 23 * 128},
+};
+
+#define KNOWN_MODELS (sizeof(known_models) / sizeof(known_models[0]))
 
 static void use_model(const char *path)
 {
-    static const struct {
-        const char *name;
-        int64_t parameters;
-    } known[] = {
-        {"gpt2-124m", INT64_C(124439808)},   {"gpt3-6.7b", INT64_C(6658404352)},    {"llama-2-7b", INT64_C(6738415616)},
-        {"llama-3-8b", INT64_C(8030261248)}, {"llama-3-70b", INT64_C(70553706496)},
-    };
     struct cfg_model *model = NULL;
+    size_t k = 0;
     CHECK_MSG(cfg_model_load(path, &model, stdout) == SHUNT_OK, "%s", path);
-    for (size_t k = 0; model != NULL && k < sizeof(known) / sizeof(known[0]); k++) {
-        if (strcmp(model->name, known[k].name) == 0)
-            CHECK_EQ_U64(parameter_count(model), known[k].parameters);
-    }
     CHECK_MSG(model != NULL && named_after_file(model->name, path), "%s", path);
+    if (model == NULL)
+        return;
+    while (k < KNOWN_MODELS && strcmp(model->name, known_models[k].name) != 0)
+        k++;
+    CHECK_MSG(k < KNOWN_MODELS, "%s", path);
+    if (k < KNOWN_MODELS) {
+        struct model_size size = size_of_model(model);
+        CHECK_EQ_U64(size.tensors, known_models[k].tensors);
+        CHECK_EQ_U64(size.buffers, known_models[k].buffers);
+        CHECK_EQ_U64(size.weights, known_models[k].total - known_models[k].buffers);
+    }
     cfg_model_free(model);
+}
+
+/* tp divides heads, kv_heads or the other way round, and every part that is cut; what is padded is left out. */
+static bool is_legal_tp(const struct cfg_model *model, int64_t tp)
+{
+    bool legal = model->heads % tp == 0;
+    if (model->kv_heads != 0)
+        legal = legal && (model->kv_heads % tp == 0 || tp % model->kv_heads == 0);
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const struct cfg_tensor *tensor = &model->tensors[t];
+        for (uint32_t s = 0; s < tensor->segment_count && !tensor->pad_vocab && !tensor->expert; s++)
+            legal = legal && tensor->segments[s] % tp == 0;
+    }
+    return legal;
+}
+
+/* All tp up to 256 under which the dense tensors can be cut. */
+static void knows_legal_tp(void)
+{
+    static const struct {
+        const char *models, *want;
+    } rows[] = {
+        {"gpt2-124m", "1 2 3 4 6 12 "},
+        {"gpt3-175b", "1 2 3 4 6 8 12 16 24 32 48 96 "},
+        {"llama-2-13b", "1 2 4 8 "},
+        {"qwen2.5-7b", "1 2 4 "},
+        {"llama-2-7b llama-3-8b qwen3-8b qwen3-30b-a3b mixtral-8x7b", "1 2 4 8 16 32 "},
+        {"llama-2-70b llama-3-70b qwen3-235b-a22b gpt-oss-120b", "1 2 4 8 16 32 64 "},
+        {"llama-3.1-405b deepseek-v3 deepseek-v3-mtp", "1 2 4 8 16 32 64 128 "},
+        {"nemotron-h-8b nemotron-h-56b nemotron-3-nano-30b-a3b", "1 2 4 8 "},
+    };
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        char models[128], *rest = models;
+        snprintf(models, sizeof(models), "%s", rows[r].models);
+        for (const char *name; (name = strsep(&rest, " ")) != NULL;) {
+            char path[4096], found[128] = "";
+            struct cfg_model *model = NULL;
+            snprintf(path, sizeof(path), PLANS "/models/%s.yaml", name);
+            CHECK_MSG(cfg_model_load(path, &model, stdout) == SHUNT_OK, "%s", name);
+            for (int tp = 1; model != NULL && tp <= 256; tp++) {
+                if (is_legal_tp(model, tp))
+                    snprintf(found + strlen(found), sizeof(found) - strlen(found), "%d ", tp);
+            }
+            CHECK_MSG(strcmp(found, rows[r].want) == 0, "%s: %s, expected %s", name, found, rows[r].want);
+            cfg_model_free(model);
+        }
+    }
 }
 
 static void use_cluster(const char *path)
@@ -817,10 +1054,10 @@ static void use_seed(const char *path)
 static void loads_built_ins(void)
 {
     setenv("SHUNT_PLANS", PLANS, 1);
-    for_each_file(PLANS "/models", 5, use_model);
+    for_each_file(PLANS "/models", KNOWN_MODELS, use_model);
     for_each_file(PLANS "/clusters", 5, use_cluster);
     for_each_file(PLANS "/layouts", 17, use_layout);
-    for_each_file(PLANS "/../tests/planner/config/corpus", 6, use_seed);
+    for_each_file(PLANS "/../tests/planner/config/corpus", 7, use_seed);
     unsetenv("SHUNT_PLANS");
 }
 
@@ -903,10 +1140,15 @@ static const struct test_case cases[] = {
     {"reads-a-layout", reads_a_layout},
     {"reads-a-short-layout", reads_a_short_layout},
     {"reads-device-forms", reads_device_forms},
+    {"reads-pipeline-layouts", reads_pipeline_layouts},
+    {"bounds-pipeline-layouts", bounds_pipeline_layouts},
+    {"reads-shard-rules", reads_shard_rules},
+    {"counts-ranks", counts_ranks},
     {"follows-aliases", follows_aliases},
     {"refuses-alias-bombs", refuses_alias_bombs},
     {"refuses-deep-aliases", refuses_deep_aliases},
     {"refuses-bulk", refuses_bulk},
+    {"refuses-many-equal-names", refuses_many_equal_names},
     {"refuses-many-anchors", refuses_many_anchors},
     {"survives-failed-allocations", survives_failed_allocations},
     {"survives-failed-allocations-of-files", survives_failed_allocations_of_files},
@@ -916,6 +1158,7 @@ static const struct test_case cases[] = {
     {"suggests", suggests},
     {"fills-any-table", fills_any_table},
     {"loads-built-ins", loads_built_ins},
+    {"knows-legal-tp", knows_legal_tp},
     {"tells-missing-files", tells_missing_files},
     {"resolves", resolves},
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Boxes, pipeline split, tensor cut and rank placement: tables of inputs and right values. */
+/** Boxes, flat ranges, pipeline, grids, tensor cut and placements: tables of inputs and right values. */
 
 #include <stdlib.h>
 
 #include "harness.h"
 #include "space/cut.h"
-#include "space/pipeline.h"
+#include "space/flat.h"
+#include "space/registry.h"
+#include "space/stages.h"
 #include "space/world.h"
 
 static struct cfg_layout plain_layout(void)
@@ -14,6 +16,8 @@ static struct cfg_layout plain_layout(void)
                                 .name = (char *)"layout",
                                 .size = {1, 1, 1, 1, 1},
                                 .order = {CFG_AXIS_TP, CFG_AXIS_CP, CFG_AXIS_EP, CFG_AXIS_DP, CFG_AXIS_PP},
+                                .vpp = 1,
+                                .shard = {.instances = 1, .use_orig_params = true},
                                 .first_stage_layers = -1,
                                 .last_stage_layers = -1,
                                 .vocab_divisible_by = 128};
@@ -58,50 +62,190 @@ static void box_slice_of_a_huge_extent(void)
     CHECK_EQ_U64(box_volume(&last), shape[0] / 4096);
 }
 
+/* ---- flat ranges ---------------------------------------------------------------- */
+
+static void check_flat_range(uint32_t ndim, const int64_t *shape, int64_t begin, int64_t end, int *seen)
+{
+    struct box boxes[2 * SHUNT_MAX_DIMS];
+    int64_t stride[SHUNT_MAX_DIMS], total = 1;
+    uint32_t count = flat_boxes(ndim, shape, begin, end, boxes);
+    placement_dense_strides(ndim, shape, stride);
+    for (uint32_t d = 0; d < ndim; d++)
+        total *= shape[d];
+    memset(seen, 0, (size_t)total * sizeof(*seen));
+    CHECK(count <= 2 * ndim - 1);
+    for (uint32_t b = 0; b < count; b++) {
+        int64_t at = 0; /* every box is one run of the flattened tensor */
+        for (uint32_t d = 0; d < ndim; d++)
+            at += boxes[b].lo[d] * stride[d];
+        for (int64_t i = 0; i < box_volume(&boxes[b]); i++)
+            seen[at + i]++;
+    }
+    for (int64_t i = 0; i < total; i++)
+        CHECK_MSG(seen[i] == (i >= begin && i < end), "[%lld,%lld) element %lld", (long long)begin, (long long)end,
+                  (long long)i);
+}
+
+static void flat_ranges_are_covered(void)
+{
+    static const struct {
+        uint32_t ndim;
+        int64_t shape[4];
+    } rows[] = {{1, {5}},       {2, {4, 5}},       {2, {1, 5}},       {2, {5, 1}},      {3, {3, 1, 4}},
+                {3, {2, 3, 4}}, {4, {2, 2, 2, 3}}, {4, {1, 1, 1, 4}}, {4, {3, 2, 1, 2}}};
+    int seen[64];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t total = 1;
+        for (uint32_t d = 0; d < rows[i].ndim; d++)
+            total *= rows[i].shape[d];
+        for (int64_t begin = 0; begin < total; begin++) {
+            for (int64_t end = begin + 1; end <= total; end++)
+                check_flat_range(rows[i].ndim, rows[i].shape, begin, end, seen);
+        }
+    }
+}
+
 /* ---- pipeline ------------------------------------------------------------------- */
+
+/** One row: what a layout says, and where the chunks begin (or the text of the refusal). */
+struct pipeline_row {
+    int64_t layers, stages, vpp, first, last;
+    bool embedding, loss, mtp;
+    const char *layout;
+    int64_t want[20]; /* begins of the chunks behind the first; 0 ends the list */
+    const char *text; /* refused with this */
+    int64_t final_chunk;
+};
+
+static const struct pipeline_row pipeline_rows[] = {
+    /* layout-facts.md section 2 */
+    {16, 4, 2, -1, -1, 0, 0, 0, NULL, {2, 4, 6, 8, 10, 12, 14, 16}, NULL, 7},
+    {28, 4, 2, 6, 6, 0, 0, 0, NULL, {3, 7, 11, 14, 17, 21, 25, 28}, NULL, 7},
+    {22, 4, 1, 4, 6, 0, 0, 0, NULL, {4, 10, 16, 22}, NULL, 3},
+    {14, 2, 1, 6, 8, 0, 0, 0, NULL, {6, 14}, NULL, 1},
+    {30, 4, 2, -1, -1, 1, 1, 0, NULL, {3, 7, 11, 15, 19, 23, 27, 30}, NULL, 7},
+    {61,
+     16,
+     1,
+     -1,
+     -1,
+     0,
+     0,
+     1,
+     "Et*3|(tt|)*29,m|L",
+     {3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35},
+     NULL,
+     29},
+    /* configs.md and models.md section 7 */
+    {94, 8, 1, 11, 11, 0, 0, 0, NULL, {11, 23, 35, 47, 59, 71, 83, 94}, NULL, 7},
+    {94, 4, 1, -1, 22, 0, 0, 0, NULL, {24, 48, 72, 94}, NULL, 3},
+    {126, 16, 1, -1, -1, 1, 1, 0, NULL, {7, 15, 23}, NULL, 15},
+    {12, 1, 1, -1, -1, 0, 0, 0, NULL, {12}, NULL, 0},
+    {4, 2, 1, 4, -1, 0, 0, 0, NULL, {4, 4}, NULL, 1},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Ett||tt|L", {2, 2, 4, 4}, NULL, 3},
+    {3, 1, 1, -1, -1, 0, 0, 1, "Etttm|L", {0}, "not the last one of its stage", 0},
+    {3, 2, 1, -1, -1, 0, 0, 1, "Ettt|mL", {3, 3}, NULL, 0},
+    {80, 16, 2, -1, -1, 0, 0, 0, NULL, {0}, "parallel.vpp: found 2, expected pp times vpp to divide", 0}, /* H11 */
+    {80, 16, 5, -1, -1, 0, 0, 0, NULL, {1, 2, 3}, NULL, 79},
+    {10, 4, 1, -1, -1, 0, 0, 0, NULL, {0}, "parallel.pp: found 4, expected pp times vpp to divide", 0},
+    {11, 3, 1, 4, -1, 0, 0, 0, NULL, {0}, "divide evenly", 0},
+    {11, 3, 1, 12, -1, 0, 0, 0, NULL, {0}, "pipeline.first: found 12", 0},
+    {11, 1, 1, 5, 6, 0, 0, 0, NULL, {0}, "single stage", 0},
+    {11, 2, 1, 5, 5, 0, 0, 0, NULL, {0}, "leave the layers", 0},
+    {12, 2, 2, 5, -1, 0, 0, 0, NULL, {0}, "vpp to divide the layers of every stage", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Ett|tL", {0}, "another number of layers", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Ett|t|tL", {0}, "chunks that pp does not divide", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "tt|ttL", {0}, "no single E", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Ett|tt", {0}, "no single L", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Ett|ttmL", {0}, "no MTP block", 0},
+    {4, 2, 1, -1, -1, 0, 0, 1, "Ett|ttL", {0}, "no m, although", 0},
+    {4, 2, 1, -1, -1, 0, 0, 1, "Emtt|ttL", {0}, "in front of a layer", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "E(tt|tt)L", {2}, NULL, 1},
+    {4, 2, 1, -1, -1, 0, 0, 0, "E((tt)|tt)L", {0}, "nested", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "E()tt|ttL", {0}, "empty brackets", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Et*|ttL", {0}, "without a count", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Et*99999999|ttL", {0}, "too long", 0},
+    {4, 2, 1, -1, -1, 0, 0, 0, "Ettx|ttL", {0}, "character other than", 0},
+};
+
+static void check_pipeline(struct arena *arena, const struct pipeline_row *row, size_t number)
+{
+    struct cfg_layout layout = plain_layout();
+    struct cfg_model model = {.layers = row->layers, .mtp = row->mtp};
+    struct pipeline pipeline;
+    struct shunt_err err = {0};
+    layout.size[CFG_AXIS_PP] = row->stages;
+    layout.vpp = row->vpp;
+    layout.first_stage_layers = row->first;
+    layout.last_stage_layers = row->last;
+    layout.count_embedding = row->embedding;
+    layout.count_loss = row->loss;
+    layout.pipeline_layout = (char *)row->layout;
+    enum shunt_status status = pipeline_build(arena, &layout, &model, &pipeline, &err);
+    CHECK_MSG((status == SHUNT_OK) == (row->text == NULL), "row %zu: %s", number, err.text);
+    if (row->text != NULL) {
+        CHECK_CONTAINS(err.text, row->text);
+        return;
+    }
+    for (size_t s = 0; status == SHUNT_OK && s < 20 && row->want[s] != 0; s++)
+        CHECK_MSG(pipeline.chunk_begin[s + 1] == row->want[s], "row %zu chunk %zu: %lld", number, s,
+                  (long long)pipeline.chunk_begin[s + 1]);
+    if (status == SHUNT_OK) {
+        CHECK_EQ_U64(pipeline.chunk_begin[pipeline.chunks], row->layers);
+        CHECK_EQ_U64(pipeline.final_chunk, row->final_chunk);
+    }
+}
 
 static void pipeline_splits(void)
 {
-    /* first and last: -1 not given. want[0] < 0: refused with `text` */
-    static const struct {
-        int64_t layers, stages, first, last;
-        int64_t want[9];
-        const char *text;
-    } rows[] = {
-        {16, 4, -1, -1, {0, 4, 8, 12, 16}, NULL},
-        {22, 4, 4, 6, {0, 4, 10, 16, 22}, NULL},
-        {14, 2, 6, 8, {0, 6, 14}, NULL},
-        {12, 1, -1, -1, {0, 12}, NULL},
-        {94, 8, 11, 11, {0, 11, 23, 35, 47, 59, 71, 83, 94}, NULL},
-        {94, 4, -1, 22, {0, 24, 48, 72, 94}, NULL},
-        {7, 3, 3, -1, {0, 3, 5, 7}, NULL},
-        {4, 2, 4, -1, {0, 4, 4}, NULL},
-        {80, 16, 5, -1, {0, 5, 10, 15}, NULL},
-        {10, 4, -1, -1, {-1}, "parallel.pp: found 4, expected a divisor of the number of layers"},
-        {80, 3, -1, -1, {-1}, "80 layers"},
-        {10, 3, 4, -1, {0, 4, 7, 10}, NULL},
-        {11, 3, 4, -1, {-1}, "divide evenly"},
-        {11, 3, 12, -1, {-1}, "pipeline.first: found 12"},
-        {11, 1, 5, 6, {-1}, "single stage"},
-        {11, 2, 5, 5, {-1}, "leave the layers"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct cfg_layout layout = plain_layout();
-        struct shunt_err err = {0};
-        int64_t bounds[17];
-        layout.size[CFG_AXIS_PP] = rows[i].stages;
-        layout.first_stage_layers = rows[i].first;
-        layout.last_stage_layers = rows[i].last;
-        enum shunt_status status = pipeline_split(&layout, rows[i].layers, bounds, &err);
-        if (rows[i].want[0] < 0) {
-            CHECK_MSG(status == SHUNT_ERR_INPUT, "row %zu", i);
-            CHECK_CONTAINS(err.text, rows[i].text);
-            continue;
-        }
-        CHECK_MSG(status == SHUNT_OK, "row %zu: %s", i, err.text);
-        for (int64_t s = 0; s <= rows[i].stages && (s == 0 || rows[i].want[s] > 0); s++)
-            CHECK_MSG(bounds[s] == rows[i].want[s], "row %zu stage %lld: %lld", i, (long long)s, (long long)bounds[s]);
+    struct arena arena;
+    arena_init(&arena);
+    if (setjmp(arena.on_failure) == 0) {
+        for (size_t i = 0; i < sizeof(pipeline_rows) / sizeof(pipeline_rows[0]); i++)
+            check_pipeline(&arena, &pipeline_rows[i], i);
     }
+    arena_finish(&arena);
+}
+
+/* ---- grids ---------------------------------------------------------------------- */
+
+/** layout-facts.md section 1: 16 ranks, tp 2 cp 2 pp 2 (dp 2), ep 4 etp 1 (edp 2). */
+static void grids_of_sixteen_ranks(void)
+{
+    static const struct {
+        int64_t tp, cp, dp, pp, d, etp, ep, edp;
+    } want[8] = {{0, 0, 0, 0, 0, 0, 0, 0}, {1, 0, 0, 0, 0, 0, 1, 0}, {0, 1, 0, 0, 1, 0, 2, 0},
+                 {1, 1, 0, 0, 1, 0, 3, 0}, {0, 0, 1, 0, 2, 0, 0, 1}, {1, 0, 1, 0, 2, 0, 1, 1},
+                 {0, 1, 1, 0, 3, 0, 2, 1}, {1, 1, 1, 0, 3, 0, 3, 1}};
+    struct cfg_layout layout = plain_layout();
+    struct arena arena;
+    struct grid grid;
+    struct shunt_err err = {0};
+    layout.size[CFG_AXIS_TP] = layout.size[CFG_AXIS_CP] = layout.size[CFG_AXIS_DP] = layout.size[CFG_AXIS_PP] = 2;
+    layout.size[CFG_AXIS_EP] = 4;
+    layout.etp = 1;
+    arena_init(&arena);
+    if (setjmp(arena.on_failure) == 0) {
+        CHECK_MSG(grid_build(&arena, &layout, true, &grid, &err) == SHUNT_OK, "%s", err.text);
+        for (uint32_t r = 0; r < 16; r++) {
+            const struct grid_rank *rank = &grid.ranks[r];
+            CHECK_MSG(rank->at[CFG_AXIS_TP] == want[r % 8].tp && rank->at[CFG_AXIS_CP] == want[r % 8].cp &&
+                          rank->at[CFG_AXIS_DP] == want[r % 8].dp && rank->at[CFG_AXIS_PP] == r / 8 &&
+                          rank->dp_cp == want[r % 8].d && rank->etp == want[r % 8].etp &&
+                          rank->at[CFG_AXIS_EP] == want[r % 8].ep && rank->edp == want[r % 8].edp,
+                      "rank %u", r);
+        }
+        enum cfg_axis order[] = {CFG_AXIS_TP, CFG_AXIS_CP, CFG_AXIS_EP, CFG_AXIS_PP, CFG_AXIS_DP};
+        memcpy(layout.order, order, sizeof(order));
+        CHECK(grid_build(&arena, &layout, false, &grid, &err) == SHUNT_OK);
+        CHECK(grid.ranks[5].at[CFG_AXIS_TP] == 1 && grid.ranks[5].at[CFG_AXIS_PP] == 1);
+        CHECK(grid.ranks[10].at[CFG_AXIS_DP] == 1 && grid.ranks[10].dp_cp == 3);
+        layout.etp = 2;
+        layout.size[CFG_AXIS_EP] = 1;
+        CHECK(grid_build(&arena, &layout, true, &grid, &err) == SHUNT_ERR_INPUT);
+        CHECK_CONTAINS(err.text, "expected the same stages");
+    }
+    arena_finish(&arena);
 }
 
 /* ---- vocabulary ----------------------------------------------------------------- */
@@ -198,14 +342,14 @@ static void with_side(struct cfg_layout *layout, void (*check)(const struct side
 static uint32_t item_of(const struct side *side, uint32_t family, int64_t layer)
 {
     const struct space_family *f = &side->space->families[family];
-    return f->item_begin + (uint32_t)(layer - f->layer_begin) * f->state_count;
+    return space_item(f, (uint32_t)(layer - f->layers[0]), 0);
 }
 
 static void check_cut_by_two(const struct side *side)
 {
     const struct placement *gate = side_placement(side, item_of(side, 1, 2));
     const struct placement *embed = side_placement(side, item_of(side, 0, 0));
-    CHECK_EQ_U64(side->rank_count, 4);
+    CHECK_EQ_U64(side->grid.rank_count, 4);
     CHECK_EQ_U64(gate->variant_count, 2);
     CHECK_EQ_U64(gate->variants[0].shape[0], 6);
     /* rank 1 of 2: gate rows [3,6) then up rows [9,12) */
@@ -216,9 +360,9 @@ static void check_cut_by_two(const struct side *side)
     /* 5 rows padded to 256: rank 0 holds them all, rank 1 only pads */
     CHECK_EQ_U64(embed->variants[0].shape[0], 128);
     CHECK_EQ_U64(embed->variants[0].holding_count, 1);
-    CHECK_EQ_U64(box_volume(&embed->variants[0].pad), 123 * 2);
+    CHECK_EQ_U64(placement_pad_elements(&embed->variants[0]), 123 * 2);
     CHECK_EQ_U64(embed->variants[1].holding_count, 0);
-    CHECK_EQ_U64(box_volume(&embed->variants[1].pad), 128 * 2);
+    CHECK_EQ_U64(placement_pad_elements(&embed->variants[1]), 128 * 2);
     /* tied: both stages hold the embedding; layers are global: stage 1 has 2 and 3 */
     CHECK(side_variant(side, item_of(side, 0, 0), 3) != NULL);
     CHECK(side_variant(side, item_of(side, 1, 1), 2) == NULL);
@@ -253,9 +397,9 @@ static void side_tp1_merges_segments(void)
 static void check_order(const struct side *side)
 {
     /* order pp-tp-dp: rank 5 of pp 2, tp 2, dp 2 is pp 1, tp 0, dp 1 */
-    CHECK_EQ_U64(side->ranks[5].at[CFG_AXIS_PP], 1);
-    CHECK_EQ_U64(side->ranks[5].at[CFG_AXIS_TP], 0);
-    CHECK_EQ_U64(side->ranks[5].at[CFG_AXIS_DP], 1);
+    CHECK_EQ_U64(side->grid.ranks[5].at[CFG_AXIS_PP], 1);
+    CHECK_EQ_U64(side->grid.ranks[5].at[CFG_AXIS_TP], 0);
+    CHECK_EQ_U64(side->grid.ranks[5].at[CFG_AXIS_DP], 1);
 }
 
 static void side_follows_the_order(void)
@@ -279,7 +423,7 @@ static void refusals(void)
         {"kv heads", 2, 1, 6, 3, SHUNT_ERR_INPUT, "expected a divisor or a multiple of kv_heads 3"},
         {"kv heads fewer than tp are fine", 2, 1, 2, 1, SHUNT_OK, ""},
         {"segment", 5, 1, 0, 0, SHUNT_ERR_INPUT, "found 5, expected a divisor of 6, the length of segment 0"},
-        {"experts", 1, 2, 0, 0, SHUNT_ERR_UNSUPPORTED, "not supported: expert parallelism"},
+        {"experts", 1, 2, 0, 0, SHUNT_ERR_INPUT, "parallel.ep: found 2, expected a divisor of experts 1"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct cfg_layout layout = plain_layout();
@@ -321,10 +465,67 @@ static void unlike_states_are_refused(void)
     arena_finish(&arena);
 }
 
+/* ---- flat shards ---------------------------------------------------------------- */
+
+/** The worked example of layout-facts.md 4.5, one bucket row per tensor: start and bucket of each. */
+static void megatron_buckets(void)
+{
+    static struct cfg_tensor example[] = {
+        {.name = (char *)"emb", .ndim = 1, .shape = {1000}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"proj", .ndim = 1, .shape = {300}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"qkv.ln", .ndim = 1, .shape = {20}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"qkv", .ndim = 1, .shape = {700}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"fc1.ln", .ndim = 1, .shape = {20}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"fc1", .ndim = 1, .shape = {900}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"fc2", .ndim = 1, .shape = {500}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+    };
+    static const struct {
+        int64_t dp, bucket;
+        struct flat_place want[7]; /* start inside the bucket, length of the bucket */
+    } rows[] = {
+        {4, 1000, {{0, 1024}, {832, 1152}, {768, 1152}, {64, 1152}, {0, 1152}, {512, 1536}, {0, 1536}}},
+        {3, 0, {{2624, 3840}, {2304, 3840}, {2240, 3840}, {1536, 3840}, {1472, 3840}, {512, 3840}, {0, 3840}}},
+    };
+    static const int64_t elements[] = {1000, 300, 20, 700, 20, 900, 500};
+    struct cfg_model flat_model = {
+        .path = (char *)"m", .name = (char *)"m", .layers = 1, .tensor_count = 7, .tensors = example};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct cfg_layout layout = plain_layout();
+        struct arena arena;
+        struct space *space;
+        struct pipeline pipeline;
+        struct flat_place *places;
+        struct shunt_err err = {0};
+        layout.size[CFG_AXIS_DP] = rows[i].dp;
+        layout.shard =
+            (struct cfg_shard){.rule = CFG_SHARD_MEGATRON, .instances = 1, .bucket_elements = rows[i].bucket};
+        arena_init(&arena);
+        if (setjmp(arena.on_failure) == 0) {
+            CHECK(space_build(&arena, &flat_model, &layout, &layout, &space, &err) == SHUNT_OK);
+            CHECK(pipeline_build(&arena, &layout, &flat_model, &pipeline, &err) == SHUNT_OK);
+            const struct registry_input input = {.layout = &layout,
+                                                 .space = space,
+                                                 .pipeline = &pipeline,
+                                                 .family_elements = elements,
+                                                 .shards = rows[i].dp,
+                                                 .expert_shards = 1};
+            CHECK_MSG(registry_build(&arena, &input, &places, &err) == SHUNT_OK, "%s", err.text);
+            for (int t = 0; t < 7; t++)
+                CHECK_MSG(places[t].start == rows[i].want[t].start && places[t].bucket == rows[i].want[t].bucket,
+                          "row %zu tensor %s: %lld of %lld", i, example[t].name, (long long)places[t].start,
+                          (long long)places[t].bucket);
+        }
+        arena_finish(&arena);
+    }
+}
+
 static const struct test_case cases[] = {
     {"box slices cover exactly", box_slices_cover_exactly},
     {"box slice of a huge extent", box_slice_of_a_huge_extent},
+    {"flat ranges are covered", flat_ranges_are_covered},
     {"pipeline splits", pipeline_splits},
+    {"grids of sixteen ranks", grids_of_sixteen_ranks},
+    {"distributed optimizer buckets", megatron_buckets},
     {"vocabulary pads", vocabulary_pads},
     {"tp 2 pp 2: segments, pads, tied embedding, global layers", side_tp2_pp2},
     {"tp 1 merges segments", side_tp1_merges_segments},

@@ -11,12 +11,14 @@ struct error_row {
 };
 
 /* Lines 1 to 2; the rest of a row starts on line 3. */
-#define LAYOUT_HEAD  "kind: layout\nname: x\n"
+#define LAYOUT_HEAD   "kind: layout\nname: x\n"
 /* Lines 1 to 3; a complete layout but for what follows. */
-#define LAYOUT_BASE  LAYOUT_HEAD "parallel: {tp: 2, pp: 2}\n"
+#define LAYOUT_BASE   LAYOUT_HEAD "parallel: {tp: 2, pp: 2}\n"
 /* Lines 1 to 4; tensors follow. */
-#define MODEL_HEAD   "kind: model\nname: m\nlayers: 4\ntensors:\n"
-#define MODEL_TENSOR MODEL_HEAD "- {name: t, shape: [2], stage: all}\n"
+#define MODEL_HEAD    "kind: model\nname: m\nlayers: 4\ntensors:\n"
+/* Lines 1 to 5; tensors follow. */
+#define MODEL_EXPERTS "kind: model\nname: m\nlayers: 4\nexperts: 16\ntensors:\n"
+#define MODEL_TENSOR  MODEL_HEAD "- {name: t, shape: [2], stage: all}\n"
 #define CLUSTER_BASE                                                                                                   \
     "kind: cluster\nname: c\ndevices_per_node: 8\nlinks: {intra_node: 2 GB/s, inter_node: 1 GB/s}\ncopy: 1 GB/s\n"
 
@@ -123,7 +125,7 @@ static const struct error_row error_rows[] = {
     /* keys */
     {LAYOUT, LAYOUT_BASE "vocabb: {}\n",
      ":4:1: vocabb: found an unknown key (did you mean `vocab`?), expected a mapping "
-     "with the keys kind, name, model, cluster, parallel, order, pipeline, vocab, "
+     "with the keys kind, name, model, cluster, parallel, order, pipeline, shard, vocab, "
      "state, devices"},
     {LAYOUT, LAYOUT_BASE "zzz: 1\n", ":4:1: zzz: found an unknown key, expected a mapping with the keys kind"},
     {LAYOUT, LAYOUT_BASE "\"a\\e[31m\": 1\n", ":4:1: a\\x1B[31m: found an unknown key"},
@@ -164,23 +166,66 @@ static const struct error_row error_rows[] = {
     {MODEL, MODEL_HEAD "- {name: \"{i}\", shape: [1099511627776, 32767]}\n",
      ":5:1: tensors: found 72057594037927936 elements or more in all, expected fewer than 2^56"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2]}\n",
-     ":5:3: tensors[0].stage: found no such key, expected `first`, `last` or `all` (the name has no {i})"},
+     ":5:3: tensors[0].stage: found no such key, expected `first`, `last`, `final`, `mtp` or `all` (the name has no "
+     "{i})"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: layer}\n",
-     ":5:32: tensors[0].stage: found `layer` for a name without {i}, expected `first`, `last` or `all`"},
+     ":5:32: tensors[0].stage: found `layer` for a name without {i}, expected `first`, `last`, `final`, `mtp` or "
+     "`all`"},
     {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], stage: first}\n",
      "tensors[0].stage: found a stage for a name with {i}, expected `layer`"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: frist}\n",
-     ":5:32: tensors[0].stage: found \"frist\" (did you mean `first`?), expected `layer`, `first`, `last` or `all`"},
+     ":5:32: tensors[0].stage: found \"frist\" (did you mean `first`?), expected `layer`, `first`, `last`, `final`, "
+     "`mtp` or `all`"},
     {MODEL, MODEL_HEAD "- {name: \"t.{i}.{i}\", shape: [2]}\n",
-     ":5:10: tensors[0].name: found \"t.{i}.{i}\", expected a name with at most one `{i}` and no other brace"},
-    {MODEL, MODEL_HEAD "- {name: \"t.{e}\", shape: [2], stage: all}\n", "expected a name with at most one `{i}`"},
+     ":5:10: tensors[0].name: found \"t.{i}.{i}\", expected a name with at most one `{i}`, at most one `{e}` and no "
+     "other brace"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{e}.{i}.{e}\", shape: [2]}\n",
+     ":5:10: tensors[0].name: found \"t.{e}.{i}.{e}\", expected a name with at most one `{i}`, at most one `{e}`"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{x}\", shape: [2], stage: all}\n", "expected a name with at most one `{i}`"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{ie}\", shape: [2], stage: all}\n", "expected a name with at most one `{i}`"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}.{e}\", shape: [2]}\n",
+     ":5:3: tensors[0].name: found {e} in a model without `experts`, expected how many there are"},
+    {MODEL, MODEL_EXPERTS "- {name: \"t.{e}\", shape: [2]}\n",
+     ":6:3: tensors[0].stage: found no such key, expected `mtp` (the name has no {i})"},
+    {MODEL, MODEL_EXPERTS "- {name: \"t.{e}\", shape: [2], stage: layer}\n",
+     ":6:38: tensors[0].stage: found `layer` for a name without {i}, expected `mtp`"},
+    {MODEL, MODEL_EXPERTS "- {name: \"t.{e}\", shape: [2], stage: all}\n",
+     ":6:38: tensors[0].stage: found a stage for a name with {e}, expected `layer` or `mtp`"},
+    {MODEL, MODEL_EXPERTS "- {name: \"t.{i}.{e}\", shape: [2], stage: mtp}\n",
+     ":6:42: tensors[0].stage: found a stage for a name with {i}, expected `layer`"},
+    {MODEL, MODEL_EXPERTS "- {name: \"a{i}{e}\", shape: [2]}\n- {name: a312, shape: [2], stage: all}\n",
+     ":7:3: tensors[1].name: found the name \"a312\" a second time, layers and experts expanded (first on line 6)"},
+    {MODEL, "kind: model\nname: m\nlayers: 12\nexperts: 12\ntensors:\n- {name: \"a{i}{e}\", shape: [2]}\n",
+     ":6:3: tensors[0].name: found the name \"a110\" a second time, layers and experts expanded (first on line 6)"},
+    {MODEL, MODEL_EXPERTS "- {name: \"a{e}\", shape: [2], stage: mtp}\n- {name: \"a{i}\", shape: [2]}\n",
+     ":7:3: tensors[1].name: found the name \"a0\" a second time"},
+    {MODEL,
+     "kind: model\nname: m\nlayers: 1024\nexperts: 1024\ntensors:\n- {name: \"a.{i}.{e}\", shape: [2]}\n"
+     "- {name: b, shape: [2], stage: all}\n",
+     ":6:1: tensors: found 1048577 tensors and scalars, layers and experts expanded, expected at most 1048576"},
+    {MODEL, "kind: model\nname: m\nlayers: 1\nexperts: 0\ntensors: []\n",
+     ":4:10: experts: found \"0\" (out of range), expected a count from 1 to 65536"},
+    {MODEL, MODEL_EXPERTS "- {name: \"{i}.{e}\", shape: [1099511627776, 10240]}\n",
+     ":6:1: tensors: found 72057594037927936 elements or more in all, expected fewer than 2^56"},
     {MODEL, MODEL_HEAD "- {name: a/b, shape: [2], stage: all}\n",
      ":5:10: tensors[0].name: found \"a/b\", expected a name without `/` and `..`"},
     {MODEL, MODEL_HEAD "- {name: a..b, shape: [2], stage: all}\n", "expected a name without `/` and `..`"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: last, tied: last}\n",
      ":5:44: tensors[0].tied: found `last`, expected it with stage `first` only"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: first, tied: first}\n",
-     ":5:45: tensors[0].tied: found \"first\", expected `last`"},
+     ":5:45: tensors[0].tied: found \"first\", expected `last` or `mtp`"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: last, tied: mtp}\n",
+     ":5:44: tensors[0].tied: found `mtp`, expected it with stage `first` only"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: first, tied: [last, mtp]}\n",
+     ":5:3: tensors[0].tied: found `mtp`, expected it beside tensors of stage `mtp` only"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: first, tied: [last, last]}\n",
+     ":5:52: tensors[0].tied[1]: found \"last\" (a second time), expected `last` or `mtp`"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: first, tied: [lsat, [mtp]]}\n",
+     ":5:46: tensors[0].tied[0]: found \"lsat\" (did you mean `last`?), expected `last` or `mtp`"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: first, tied: []}\n",
+     ":5:45: tensors[0].tied: found a list (of none), expected `last`, `mtp` or a list of them"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: first, tied: {last: mtp}}\n",
+     ":5:45: tensors[0].tied: found a mapping, expected `last`, `mtp` or a list of them"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: all, dtype: b16}\n",
      ":5:44: tensors[0].dtype: found \"b16\" (did you mean `bf16`?), expected `bf16`, `fp16`"},
     {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: all, kind: wieght}\n",
@@ -207,11 +252,29 @@ static const struct error_row error_rows[] = {
      ":5:3: tensors[0].layers: found layers from 2 to 2, expected from < to <= layers, which is 4"},
     {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: {to: 5}}\n",
      ":5:3: tensors[0].layers: found layers from 0 to 5, expected from < to <= layers, which is 4"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: \"0,2-4\"}\n",
+     ":5:3: tensors[0].layers: found layer 4, expected layers below 4"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: \"0,2,2\"}\n",
+     ":5:39: tensors[0].layers: found layer 2 behind layer 2, expected ascending layers"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: [3, 1]}\n",
+     ":5:43: tensors[0].layers[1]: found layer 1 behind layer 3, expected ascending layers"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: 65536}\n",
+     ":5:39: tensors[0].layers: found \"65536\" (out of range), expected a range such as {from: 3, to: 12}, or"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: []}\n",
+     ":5:39: tensors[0].layers: found a list (of none), expected a range such as"},
+    {MODEL, MODEL_HEAD "- {name: \"t.{i}\", shape: [2], layers: {form: 2}}\n",
+     ":5:40: tensors[0].layers.form: found an unknown key (did you mean `from`?), expected a mapping with the keys "
+     "from, to"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [2], stage: final, layers: \"0-1\"}\n",
+     ":5:47: tensors[0].layers: found layers for a name without {i}, expected none"},
+    {MODEL, MODEL_HEAD "- {name: \"l.{i}.a\", shape: [3], layers: \"0,3\"}\n- {name: l.3.a, shape: [3], stage: last}\n",
+     ":6:3: tensors[1].name: found the name \"l.3.a\" a second time"},
     {MODEL, MODEL_TENSOR "- {name: t, shape: [3], stage: last}\n",
-     ":6:3: tensors[1].name: found the name \"t\" a second time, layers expanded (first on line 5), expected unique "
+     ":6:3: tensors[1].name: found the name \"t\" a second time, layers and experts expanded (first on line 5), "
+     "expected unique "
      "names"},
     {MODEL, MODEL_HEAD "- {name: \"l.{i}.a\", shape: [3]}\n- {name: l.3.a, shape: [3], stage: last}\n",
-     ":6:3: tensors[1].name: found the name \"l.3.a\" a second time, layers expanded (first on line 5)"},
+     ":6:3: tensors[1].name: found the name \"l.3.a\" a second time, layers and experts expanded (first on line 5)"},
     {MODEL, MODEL_HEAD "- {name: \"l.{i}.a\", shape: [3]}\n- {name: \"l.{i}.a\", shape: [3], layers: {from: 3}}\n",
      ":6:3: tensors[1].name: found the name \"l.3.a\" a second time"},
     {MODEL,
@@ -220,13 +283,11 @@ static const struct error_row error_rows[] = {
     {MODEL,
      "kind: model\nname: m\nlayers: 4\ntensors:\n- {name: \"a{i}.b4.c\", shape: [3]}\n"
      "- {name: \"a3.b{i}.c\", shape: [3], layers: {to: 4}}\n- {name: a3.b4.c, shape: [1], stage: all}\n",
-     ":7:3: tensors[2].name: found the name \"a3.b4.c\" a second time, layers expanded (first on line 5)"},
+     ":7:3: tensors[2].name: found the name \"a3.b4.c\" a second time, layers and experts expanded (first on line 5)"},
     {MODEL, MODEL_TENSOR "scalars: [{name: t, dtype: i64}]\n",
-     ":6:11: scalars[0].name: found the name \"t\" a second time, layers expanded (first on line 5)"},
-    {MODEL,
-     "kind: model\nname: m\nlayers: 65536\ntensors:\n- {name: \"a{i}\", shape: [3]}\n- {name: \"b{i}\", shape: [3]}\n"
-     "- {name: \"c{i}\", shape: [3]}\n- {name: \"d{i}\", shape: [3]}\n- {name: e, shape: [3], stage: all}\n",
-     ":5:1: tensors: found 262145 tensors and scalars, layers expanded, expected at most 262144"},
+     ":6:11: scalars[0].name: found the name \"t\" a second time, layers and experts expanded (first on line 5)"},
+    {MODEL, "kind: model\nname: m\nlayers: 65536\nexperts: 65536\ntensors:\n- {name: \"a{i}.{e}\", shape: [3]}\n",
+     ":6:1: tensors: found 4294967296 tensors and scalars, layers and experts expanded, expected at most 1048576"},
     {MODEL, MODEL_TENSOR "scalars: [{name: \"s.{i}/\", dtype: i64}]\n", ":6:18: scalars[0].name: found \"s.{i}/\""},
     {MODEL, MODEL_TENSOR "scalars: [{name: s}]\n", ":6:11: scalars[0].dtype: found no such key, expected `bf16`"},
     {MODEL, MODEL_TENSOR "scalars: [{name: s, dtype: i64, count: 0}]\n", ":6:40: scalars[0].count: found \"0\""},
@@ -241,9 +302,21 @@ static const struct error_row error_rows[] = {
 
     /* layouts */
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 1024, dp: 1024, pp: 2}\n",
-     ":3:11: parallel: found axes whose product is more than 1048576, expected fewer ranks"},
+     ":3:11: parallel: found tp, cp, dp and pp whose product is more than 1048576, expected fewer ranks"},
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 1048576, dp: 1048576, pp: 1048576, cp: 1048576}\n",
      "product is more than 1048576"},
+    {LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, dp: 4, pp: 2, ep: 8}\n",
+     ":3:37: parallel.ep: found etp 2 times ep 8 times pp 2, expected a divisor of the number of ranks, tp times cp "
+     "times dp times pp, which is 16"},
+    {LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, dp: 4, pp: 2, etp: 3}\n",
+     ":3:38: parallel.etp: found etp 3 times ep 1 times pp 2, expected a divisor of the number of ranks, tp times cp "
+     "times dp times pp, which is 16"},
+    {LAYOUT, LAYOUT_HEAD "parallel: {ep: 1048576, etp: 1048576}\n",
+     "found etp 1048576 times ep 1048576 times pp 1, expected a divisor of the number of ranks"},
+    {LAYOUT, LAYOUT_HEAD "parallel: {etp: 0}\n", ":3:17: parallel.etp: found \"0\" (out of range), " COUNT_20},
+    {LAYOUT, LAYOUT_HEAD "parallel: {vpp: 65537}\n", ":3:17: parallel.vpp: found \"65537\" (out of range), expected"},
+    {LAYOUT, LAYOUT_HEAD "parallel: {dp: 8, ep: 8}\norder: tp-dp\n",
+     ":4:8: order: found no `ep`, whose size is 8, expected every axis above 1 to be listed"},
     {LAYOUT, LAYOUT_BASE "order: tp\n",
      ":4:8: order: found no `pp`, whose size is 2, expected every axis above 1 to be listed"},
     {LAYOUT, LAYOUT_BASE "order: tp-pp-tp\n",
@@ -254,6 +327,67 @@ static const struct error_row error_rows[] = {
     {LAYOUT, LAYOUT_BASE "order:\n", "order: found nothing, expected axes from the fastest on"},
     {LAYOUT, LAYOUT_BASE "pipeline: {first: -1}\n",
      ":4:19: pipeline.first: found \"-1\" (out of range), expected a count from 0"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: Et|tL, first: 1, count_loss: true}\n",
+     ":4:34: pipeline.first: found it beside `layout`, expected `first` or `layout`, not both"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: Et|tL, count_loss: true}\n",
+     ":4:39: pipeline.count_loss: found it beside `layout`, expected `count_loss` or `layout`, not both"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: Et|tL, last: 1}\n",
+     ":4:33: pipeline.last: found it beside `layout`, expected `last` or `layout`, not both"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: Et|tL, count_embedding: true}\n",
+     ":4:44: pipeline.count_embedding: found it beside `layout`, expected `count_embedding` or `layout`, not both"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {count_embedding: true, last: 1}\n",
+     ":4:29: pipeline.count_embedding: found it beside `last`, expected `count_embedding` or `last`, not both"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {first: 1, count_loss: true}\n",
+     ":4:34: pipeline.count_loss: found it beside `first`, expected `count_loss` or `first`, not both"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {count_embedding: yes}\n",
+     ":4:29: pipeline.count_embedding: found \"yes\", expected `true` or `false`"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: \"\"}\n",
+     ":4:20: pipeline.layout: found \"\", expected a pipeline layout of 1 to 65536 bytes"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: \"E\\0L\"}\n",
+     ":4:20: pipeline.layout: found \"E\\x00L\", expected a pipeline layout"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: {a: b}}\n",
+     ":4:20: pipeline.layout: found a mapping, expected a text such as \"Et*3|(tt|)*29,m|L\", or a list such as"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: []}\n", ":4:20: pipeline.layout: found a list (of nothing), expected"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: [[embedding, decodr], [loss]]}\n",
+     ":4:33: pipeline.layout[0][1]: found \"decodr\" (did you mean `decoder`?), expected `embedding`, `decoder`, "
+     "`mtp`, "
+     "`loss`, `E`, `t`, `m` or `L`"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: [Et*3, \"tt|L\"]}\n",
+     ":4:21: pipeline.layout[0]: found \"Et*3\", expected `embedding`"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: [[[embedding]]]}\n",
+     ":4:22: pipeline.layout[0][0]: found a list, expected `embedding`"},
+    {LAYOUT, LAYOUT_BASE "pipeline: {layout: [Et, {a: b}]}\n",
+     ":4:25: pipeline.layout[1]: found a mapping, expected letters such as Ett, or a list such as [embedding, decoder, "
+     "decoder]"},
+    {LAYOUT, LAYOUT_BASE "pipeline:\n  layout:\n    - Et\n    -\n    - L\n",
+     "pipeline.layout[1]: found nothing, expected letters such as Ett"},
+    {LAYOUT, LAYOUT_BASE "shard: megatron\n", ":4:8: shard: found \"megatron\", expected a mapping with the keys rule"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero}\n",
+     ":4:15: shard.rule: found \"zero\" (did you mean `zero1`?), expected `none`, `megatron`, `zero1`, `zero2`, "
+     "`zero3`, `fsdp2` or `fsdp1`"},
+    {LAYOUT, LAYOUT_BASE "shard: {instances: 1}\n",
+     ":4:20: shard.instances: found it with rule `none`, expected it with `megatron`, `fsdp2` or `fsdp1` only"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero2, instances: 1}\n",
+     ":4:33: shard.instances: found it with rule `zero2`, expected it with"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: fsdp2, bucket: 1}\n",
+     ":4:30: shard.bucket: found it with rule `fsdp2`, expected it with `megatron` only"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero1, pad_high_bandwidth: false}\n",
+     ":4:42: shard.pad_high_bandwidth: found it with rule `zero1`, expected it with `megatron` only"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: megatron, use_orig_params: true}\n",
+     ":4:42: shard.use_orig_params: found it with rule `megatron`, expected it with `fsdp1` only"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero3, order: [a]}\n",
+     ":4:29: shard.order: found it with rule `zero3`, expected it with `megatron`, `zero1`, `zero2` or `fsdp1` only"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: megatron, bucket: 0}\n", ":4:33: shard.bucket: found \"0\" (out of range)"},
+    {LAYOUT, LAYOUT_HEAD "parallel: {cp: 2, dp: 2}\nshard: {rule: megatron, instances: 3}\n",
+     ":4:36: shard.instances: found 3, expected a divisor of cp times dp, which is 4"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero1, order: a}\n",
+     ":4:29: shard.order: found \"a\", expected a list of tensor names as the model writes them"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero1, order: []}\n",
+     ":4:29: shard.order: found a list (of none), expected a list"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero1, order: [b, \"a.{i}\", b]}\n",
+     ":4:42: shard.order[2]: found \"b\" a second time, expected distinct names"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero1, order: [b, [b], \"{x}\"]}\n",
+     ":4:33: shard.order[1]: found a list, expected a text"},
     {LAYOUT, LAYOUT_BASE "vocab: {padded: 50257}\n",
      ":4:17: vocab.padded: found 50257, expected a multiple of tp, which is 2"},
     {LAYOUT, LAYOUT_BASE "vocab: {divisible_by: 0}\n", ":4:23: vocab.divisible_by: found \"0\" (out of range)"},

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_REGISTRY_H
+#define SHUNT_PLANNER_REGISTRY_H
+
+/**
+ * Flat buffers: where every trainable tensor starts in the buffer of its chunk or group, so that
+ * the buffer's equal cuts can be found. Offsets are counted in elements of the tensor-parallel
+ * local tensors and are the same for every tp index.
+ *
+ * Registration order inside a chunk: families as the layout's `shard.order` lists them, else as the
+ * model document does; a run of per-layer families is repeated layer by layer; experts of one module
+ * stand side by side (weight 0, bias 0, weight 1, bias 1, ...). Source: layout-facts.md 4 and 5.
+ */
+
+#include "space/pipeline.h"
+#include "space/space.h"
+
+/** Place of a tensor: [start, start + elements) of a bucket that is cut into equal shards. */
+struct flat_place {
+    int64_t start;
+    int64_t bucket; /* elements of the bucket, pads included; 0: the tensor is in no flat buffer */
+};
+
+struct registry_input {
+    const struct cfg_layout *layout;
+    const struct space *space;
+    const struct pipeline *pipeline;
+    const int64_t *family_elements; /* by family: elements of a local tensor, vocabulary pads included */
+    int64_t local_experts;          /* experts per ep index */
+    bool expert_buffer;             /* experts have buffers of their own */
+    int64_t shards, expert_shards;  /* ranks that share a dense and an expert buffer */
+};
+
+/**
+ * @param places_out  by tensor; for experts those of ep index 0, which every ep index repeats
+ * @return SHUNT_ERR_INPUT (shard.order names no family, or leaves one out),
+ *         SHUNT_ERR_UNSUPPORTED (replicas of a tied tensor lie unlike on their stages)
+ */
+enum shunt_status registry_build(struct arena *arena, const struct registry_input *input,
+                                 struct flat_place **places_out, struct shunt_err *err);
+
+#endif
