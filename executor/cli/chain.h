@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_EXECUTOR_CHAIN_H
+#define SHUNT_EXECUTOR_CHAIN_H
+
+/** The plans of one command: each one's new side is the next one's old side. */
+
+#include "shunt/plan.h"
+
+struct chain {
+    char *const *paths; /* borrowed */
+    struct shunt_plan **plans;
+    uint32_t count;
+    uint32_t device_count;
+};
+
+/**
+ * Open all plans and check that they fit each other.
+ *
+ * @return as shunt_plan_open(), and SHUNT_ERR_MISMATCH when two neighbours do not fit
+ */
+enum shunt_status chain_open(char *const *paths, uint32_t count, struct chain *chain_out, struct shunt_err *err);
+
+/** Prove every plan. @return SHUNT_ERR_VERIFY, SHUNT_ERR_NOMEM */
+enum shunt_status chain_verify(const struct chain *chain, struct shunt_err *err);
+
+void chain_close(struct chain *chain);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Four ways to run: all devices in this process (loopback); a launcher and its children (--launch);
+ * one of those children; one process of somebody else's launcher.
+ */
+#include "cli/command.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+#include "cli/worker.h"
+#include "launch/env.h"
+#include "launch/launch.h"
+#include "transport/segments.h"
+
+struct command {
+    char **argv;
+    struct options options;
+    struct chain chain;
+    const struct transport_ops *transport;
+    struct plan_result *results; /* plan-major */
+    struct board *board;         /* of a child */
+    uint32_t rank;
+    struct progress progress;
+};
+
+static void take_result(void *ctx, uint32_t plan, const struct plan_result *result)
+{
+    struct command *command = ctx;
+    if (command->board != NULL && result->device == command->rank)
+        board_put_result(command->board, plan, result->device, result);
+    command->results[(size_t)plan * command->chain.device_count + result->device] = *result;
+}
+
+static void show_progress(void *ctx, uint32_t plan, uint32_t device, uint32_t round, uint32_t round_count)
+{
+    struct command *command = ctx;
+    if (command->board == NULL && device == 0)
+        progress_show(&command->progress, command->chain.paths[plan], round + 1, round_count);
+}
+
+static int finish(struct command *command, enum shunt_status status, const char *error)
+{
+    struct summary summary = {
+        .options = &command->options,
+        .chain = command->results == NULL ? NULL : &command->chain,
+        .transport = command->transport == NULL ? NULL : command->transport->name,
+        .results = command->results,
+        .status = status,
+        .error = error,
+    };
+    progress_clear(&command->progress);
+    summary_print(&summary, stdout);
+    if (status != SHUNT_OK)
+        fprintf(stderr, "shunt-exec: %s\n", error);
+    if (ferror(stdout)) {
+        fprintf(stderr, "shunt-exec: cannot write the results\n");
+        return 3;
+    }
+    return shunt_status_exit_code(status);
+}
+
+/* ---- the four ways --------------------------------------------------------------- */
+
+static enum shunt_status work(struct command *command, const struct transport_config *config, struct shunt_err *err)
+{
+    struct worker_sink sink = {.ctx = command, .result = take_result, .progress = show_progress};
+    struct shunt_world *world;
+    enum shunt_status st = world_open(command->transport, config, &world, err);
+    if (st != SHUNT_OK) {
+        meet_report_failure(config->meet, config->rank, config->rank, st, err->text);
+        return st;
+    }
+    st = worker_run(&command->options, &command->chain, world, &sink, err);
+    shunt_world_close(world);
+    return st;
+}
+
+static int run_loopback(struct command *command)
+{
+    struct shunt_err err = {{0}};
+    struct transport_config config = {.size = command->chain.device_count,
+                                      .timeout_seconds = command->options.timeout_seconds};
+    enum shunt_status st = SHUNT_OK;
+    if (command->options.launch != 0 && command->options.launch != command->chain.device_count)
+        st = shunt_fail(&err, SHUNT_ERR_USAGE, "--launch %u: the plan has %u devices", command->options.launch,
+                        command->chain.device_count);
+    if (st == SHUNT_OK && !command->options.no_verify)
+        st = chain_verify(&command->chain, &err);
+    if (st == SHUNT_OK)
+        st = work(command, &config, &err);
+    return finish(command, st, err.text);
+}
+
+static const char *const phase_words[MEET_PHASE_COUNT] = {
+    "starting", "meeting", "filling", "loading", "moving", "checking", "storing",
+};
+
+static void look_at_board(void *ctx, const struct board *board)
+{
+    struct command *command = ctx;
+    uint32_t round = UINT32_MAX, phase = MEET_PHASE_COUNT;
+    for (uint32_t i = 0; i < command->chain.device_count; i++) {
+        struct board_child child;
+        board_get_child(board, i, &child);
+        if (child.ended)
+            continue;
+        if (child.phase < phase)
+            phase = child.phase;
+        if (child.phase == MEET_MOVING && child.round < round)
+            round = child.round;
+    }
+    uint32_t plan = 0; /* the first one that device 0 has not reported */
+    struct plan_result result;
+    while (plan + 1 < command->chain.count && board_get_result(board, plan, 0, &result))
+        plan++;
+    uint32_t rounds = shunt_plan_get_header(command->chain.plans[plan])->round_count;
+    if (phase == MEET_MOVING && round != UINT32_MAX)
+        progress_show(&command->progress, command->chain.paths[plan], round + 1, rounds);
+    else if (phase < MEET_PHASE_COUNT)
+        progress_show(&command->progress, phase_words[phase], 0, 0);
+}
+
+static enum shunt_status launch_children(struct command *command, struct shunt_err *err)
+{
+    struct launch_watch watch = {.ctx = command, .look = look_at_board};
+    struct board *board;
+    int fd;
+    uint32_t count = command->chain.device_count;
+    enum shunt_status st = board_create(count, command->chain.count, &board, &fd, err);
+    if (st != SHUNT_OK)
+        return st;
+    st = launch_run(command->argv, count, board, fd, &watch, err);
+    if (st != SHUNT_OK)
+        segments_sweep();
+    for (uint32_t p = 0; p < command->chain.count; p++) {
+        for (uint32_t i = 0; i < count; i++)
+            board_get_result(board, p, i, &command->results[(size_t)p * count + i]);
+    }
+    board_destroy(board);
+    return st;
+}
+
+static int run_launcher(struct command *command)
+{
+    struct shunt_err err = {{0}};
+    enum shunt_status st = SHUNT_OK;
+    if (command->options.launch != command->chain.device_count)
+        st = shunt_fail(&err, SHUNT_ERR_USAGE, "--launch %u: the plan has %u devices", command->options.launch,
+                        command->chain.device_count);
+    if (st == SHUNT_OK && !command->options.no_verify)
+        st = chain_verify(&command->chain, &err);
+    if (st == SHUNT_OK)
+        st = launch_children(command, &err);
+    return finish(command, st, err.text);
+}
+
+static enum shunt_status join_launcher(struct command *command, const char *fd_text, struct meet **meet_out,
+                                       struct shunt_err *err)
+{
+    struct env_place place;
+    uint64_t fd;
+    enum shunt_status st = env_probe(getenv, &place, err);
+    if (st != SHUNT_OK)
+        return st;
+    if (!number_parse_u64(fd_text, &fd) || fd > INT32_MAX)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "%s: found \"%.40s\", expected a descriptor", BOARD_FD_VARIABLE,
+                          fd_text);
+    if (place.world != command->chain.device_count)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "%u processes were launched, the plan has %u devices", place.world,
+                          command->chain.device_count);
+    command->rank = place.rank;
+    return board_join((int)fd, place.rank, place.world, command->chain.count, meet_out, &command->board, err);
+}
+
+/* Prints its own failure, unless that is a verdict which the launcher prints for all. */
+static int run_child(struct command *command, const char *fd_text)
+{
+    struct shunt_err err = {{0}};
+    struct meet *meet = NULL;
+    enum shunt_status st = join_launcher(command, fd_text, &meet, &err);
+    if (st == SHUNT_OK) {
+        struct transport_config config = {.rank = command->rank,
+                                          .size = command->chain.device_count,
+                                          .meet = meet,
+                                          .timeout_seconds = command->options.timeout_seconds};
+        st = work(command, &config, &err);
+        board_put_end(command->board, command->rank, st, err.text);
+    }
+    if (st != SHUNT_OK && shunt_status_exit_code(st) != 1)
+        fprintf(stderr, "shunt-exec: device %u: %s\n", command->rank, err.text);
+    meet_close(meet);
+    return shunt_status_exit_code(st);
+}
+
+static enum shunt_status join_meeting(struct command *command, struct meet **meet_out, struct shunt_err *err)
+{
+    struct env_place place;
+    enum shunt_status st = env_probe(getenv, &place, err);
+    if (st != SHUNT_OK)
+        return st;
+    command->rank = place.rank;
+    uint32_t devices = command->chain.device_count;
+    if ((place.world != 0 && place.world != devices) || place.rank >= devices)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "%s says rank %u of %u, the plan has %u devices", place.launcher,
+                          place.rank, place.world, devices);
+    const char *dir = command->options.meet != NULL ? command->options.meet : getenv("SHUNT_MEET");
+    const char *job = command->options.job != NULL ? command->options.job : place.job;
+    if (dir == NULL || *dir == '\0')
+        return shunt_fail(err, SHUNT_ERR_USAGE,
+                          "no meeting directory: give --meet DIR or SHUNT_MEET, a directory that all processes see");
+    if (*job == '\0')
+        return shunt_fail(err, SHUNT_ERR_USAGE, "no job name: give --job NAME or SHUNT_JOB, a name of this run");
+    return store_dir_open(dir, job, place.rank, devices, meet_out, err);
+}
+
+/* One process of another launcher. Device 0 proves the plan and prints the results. */
+static int run_member(struct command *command)
+{
+    struct shunt_err err = {{0}};
+    struct meet *meet = NULL;
+    enum shunt_status st = join_meeting(command, &meet, &err);
+    if (st == SHUNT_OK && command->rank == 0 && !command->options.no_verify) {
+        st = chain_verify(&command->chain, &err);
+        if (st != SHUNT_OK)
+            meet_report_failure(meet, command->rank, command->rank, st, err.text);
+    }
+    if (st == SHUNT_OK) {
+        struct transport_config config = {.rank = command->rank,
+                                          .size = command->chain.device_count,
+                                          .meet = meet,
+                                          .timeout_seconds = command->options.timeout_seconds};
+        st = work(command, &config, &err);
+    }
+    meet_close(meet);
+    if (st != SHUNT_OK)
+        segments_sweep();
+    if (command->rank == 0)
+        return finish(command, st, err.text);
+    if (st != SHUNT_OK)
+        fprintf(stderr, "shunt-exec: device %u: %s\n", command->rank, err.text);
+    return shunt_status_exit_code(st);
+}
+
+/* ---- dispatch -------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+    meet_cancel_all(number);
+}
+
+/* Processes that others wait for tell them before they go. */
+static void catch_signals(bool launched)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &action, NULL);
+    if (!launched)
+        sigaction(SIGINT, &action, NULL);
+}
+
+static int run_command(struct command *command)
+{
+    const char *fd_text = getenv(BOARD_FD_VARIABLE);
+    if (strcmp(command->transport->name, "loopback") == 0)
+        return run_loopback(command);
+    if (command->options.launch != 0 && fd_text == NULL) {
+        segments_sweep(); /* after somebody else's bad end */
+        return run_launcher(command);
+    }
+    catch_signals(fd_text != NULL);
+    return fd_text != NULL ? run_child(command, fd_text) : run_member(command);
+}
+
+static enum shunt_status open_command(struct command *command, struct shunt_err *err)
+{
+    const char *name = command->options.transport != NULL ? command->options.transport : "ucx";
+    enum shunt_status st = transport_find(name, &command->transport, err);
+    if (st == SHUNT_OK)
+        st = chain_open(command->options.plans, command->options.plan_count, &command->chain, err);
+    if (st != SHUNT_OK)
+        return st;
+    command->results = calloc((size_t)command->chain.count * command->chain.device_count, sizeof(*command->results));
+    return command->results != NULL ? SHUNT_OK : shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+}
+
+int command_run(int argc, char **argv)
+{
+    struct command command = {.argv = argv};
+    struct shunt_err err = {{0}};
+    enum shunt_status st = options_parse(argc, argv, &command.options, &err);
+    progress_init(&command.progress);
+    if (st != SHUNT_OK) {
+        fprintf(stderr, "shunt-exec: %s\n", err.text);
+        return shunt_status_exit_code(st);
+    }
+    if (command.options.help)
+        options_print_help(stdout);
+    else if (command.options.version)
+        printf("shunt-exec %s, plan format %u.%u\n", SHUNT_EXEC_VERSION, SHUNT_PLAN_VERSION_MAJOR,
+               SHUNT_PLAN_VERSION_MINOR);
+    else if (command.options.list)
+        options_print_list(stdout);
+    if (command.options.help || command.options.version || command.options.list)
+        return fflush(stdout) == 0 ? 0 : 3;
+    st = open_command(&command, &err);
+    int code = st == SHUNT_OK ? run_command(&command) : finish(&command, st, err.text);
+    free(command.results);
+    chain_close(&command.chain);
+    return code;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "device/device.h"
+#include "transport/transport.h"
+
+static const char help_text[] =
+    "usage: shunt-exec PLAN [PLAN2 ...] [options]\n"
+    "\n"
+    "Replays a plan over one process per device, or several plans as a chain: the new side\n"
+    "of each is the old side of the next, and buffers stay in memory between them.\n"
+    "\n"
+    "who takes part:\n"
+    "  --launch N           start N processes on this machine, one per device of the plan\n"
+    "  (without --launch)   rank and world size from the launcher's environment: SHUNT_*,\n"
+    "                       torchrun, Open MPI, PMIx, Slurm, MPICH\n"
+    "  --meet DIR           without --launch: directory that all processes see [SHUNT_MEET]\n"
+    "  --job NAME           without --launch: a name no other run uses there now [SHUNT_JOB]\n"
+    "  --transport NAME     ucx (default), loopback (all devices in this process), nccl\n"
+    "\n"
+    "contents:\n"
+    "  --load DIR           read the old side from DIR/rank-NNNNN.safetensors\n"
+    "  --store DIR          write the new side to DIR/rank-NNNNN.safetensors\n"
+    "  --fill SEED          fill the old side with a pattern of SEED and global coordinates\n"
+    "  --check              after the move, compare every byte of the new side (needs --fill)\n"
+    "\n"
+    "other:\n"
+    "  --timeout SECONDS    deadline of every wait [60]\n"
+    "  --no-verify          do not prove the plan before running it\n"
+    "  --json               print one JSON object instead of text\n"
+    "  --list               print the transports and devices of this build\n"
+    "  --help, --version\n"
+    "\n"
+    "exit status: 0 done, 1 refused or check failed, 2 usage, 3 environment (peer lost, timeout)\n";
+
+enum option_code {
+    OPT_LAUNCH = 1,
+    OPT_TRANSPORT,
+    OPT_MEET,
+    OPT_JOB,
+    OPT_LOAD,
+    OPT_STORE,
+    OPT_FILL,
+    OPT_CHECK,
+    OPT_TIMEOUT,
+    OPT_NO_VERIFY,
+    OPT_JSON,
+    OPT_LIST,
+    OPT_HELP,
+    OPT_VERSION,
+};
+
+static const struct option long_options[] = {
+    {"launch", required_argument, NULL, OPT_LAUNCH},
+    {"transport", required_argument, NULL, OPT_TRANSPORT},
+    {"meet", required_argument, NULL, OPT_MEET},
+    {"job", required_argument, NULL, OPT_JOB},
+    {"load", required_argument, NULL, OPT_LOAD},
+    {"store", required_argument, NULL, OPT_STORE},
+    {"fill", required_argument, NULL, OPT_FILL},
+    {"check", no_argument, NULL, OPT_CHECK},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT},
+    {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"list", no_argument, NULL, OPT_LIST},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static enum shunt_status bad_value(const char *option, const char *expected, struct shunt_err *err)
+{
+    return shunt_fail(err, SHUNT_ERR_USAGE, "--%s: found \"%.80s\", expected %s", option, optarg, expected);
+}
+
+static enum shunt_status take_number(int code, struct options *o, struct shunt_err *err)
+{
+    uint64_t number;
+    if (code == OPT_TIMEOUT)
+        return number_parse_seconds(optarg, &o->timeout_seconds) && o->timeout_seconds > 0
+                   ? SHUNT_OK
+                   : bad_value("timeout", "seconds above 0, like 60 or 0.5", err);
+    if (code == OPT_FILL) {
+        o->fill = true;
+        return number_parse_u64(optarg, &o->seed) ? SHUNT_OK
+                                                  : bad_value("fill", "a seed from 0 to 18446744073709551615", err);
+    }
+    if (!number_parse_u64(optarg, &number) || number == 0 || number > SHUNT_PLAN_MAX_DEVICES)
+        return bad_value("launch", "a number of processes from 1 to 1048576", err);
+    o->launch = (uint32_t)number;
+    return SHUNT_OK;
+}
+
+static enum shunt_status take_option(int code, struct options *o, struct shunt_err *err)
+{
+    switch (code) {
+    case OPT_TRANSPORT:
+        o->transport = optarg;
+        break;
+    case OPT_MEET:
+        o->meet = optarg;
+        break;
+    case OPT_JOB:
+        o->job = optarg;
+        break;
+    case OPT_LOAD:
+        o->load = optarg;
+        break;
+    case OPT_STORE:
+        o->store = optarg;
+        break;
+    case OPT_CHECK:
+        o->check = true;
+        break;
+    case OPT_NO_VERIFY:
+        o->no_verify = true;
+        break;
+    case OPT_JSON:
+        o->json = true;
+        break;
+    case OPT_LIST:
+        o->list = true;
+        break;
+    case OPT_HELP:
+        o->help = true;
+        break;
+    case OPT_VERSION:
+        o->version = true;
+        break;
+    default:
+        return take_number(code, o, err);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status check_combination(const struct options *o, struct shunt_err *err)
+{
+    if (o->help || o->version || o->list)
+        return SHUNT_OK;
+    if (o->plan_count == 0)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "no PLAN given; see --help");
+    if (o->check && !o->fill)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "--check predicts what --fill SEED has written: give --fill too");
+    if (o->fill && o->load != NULL)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "--fill and --load both give the old side its contents: choose one");
+    if (o->launch != 0 && (o->meet != NULL || o->job != NULL))
+        return shunt_fail(err, SHUNT_ERR_USAGE, "--meet and --job are for runs without --launch");
+    return SHUNT_OK;
+}
+
+enum shunt_status options_parse(int argc, char **argv, struct options *options_out, struct shunt_err *err)
+{
+    struct options o = {.timeout_seconds = OPTIONS_DEFAULT_TIMEOUT};
+    int code, index = 0;
+    opterr = 0;
+    optind = 1;
+    while ((code = getopt_long(argc, argv, ":", long_options, &index)) != -1) {
+        if (code == ':')
+            return shunt_fail(err, SHUNT_ERR_USAGE, "option %s needs a value; see --help", argv[optind - 1]);
+        if (code == '?')
+            return shunt_fail(err, SHUNT_ERR_USAGE, "unknown option %s; see --help", argv[optind - 1]);
+        enum shunt_status st = take_option(code, &o, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    o.plans = argv + optind;
+    o.plan_count = (uint32_t)(argc - optind);
+    enum shunt_status st = check_combination(&o, err);
+    if (st == SHUNT_OK)
+        *options_out = o;
+    return st;
+}
+
+void options_print_help(FILE *file)
+{
+    fputs(help_text, file);
+}
+
+void options_print_list(FILE *file)
+{
+    for (const struct transport_row *row = transport_rows; row->name != NULL; row++)
+        fprintf(file, "transport %-9s %s%s%s\n", row->name, row->summary, row->ops == NULL ? "; not supported: " : "",
+                row->ops == NULL ? row->missing : "");
+    fprintf(file, "device    %-9s host memory\n", device_host.name);
+}

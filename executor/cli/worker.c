@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/worker.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/memory.h"
+#include "io/safetensors.h"
+
+struct local {
+    uint32_t device;
+    struct memory memory;
+    struct shunt_exec *exec; /* of the plan at hand */
+    struct worker *worker;
+};
+
+struct worker {
+    const struct options *options;
+    const struct chain *chain;
+    struct shunt_world *world;
+    const struct worker_sink *sink;
+    uint32_t plan; /* index in the chain */
+    struct local *locals;
+    uint32_t count;
+    struct plan_result *results; /* one per local device */
+};
+
+static void *alloc_new(void *ctx, const char *name, uint64_t bytes)
+{
+    return memory_alloc(&((struct local *)ctx)->memory, name, bytes);
+}
+
+static void release_old(void *ctx, const char *name, void *ptr, uint64_t bytes)
+{
+    (void)ptr, (void)bytes;
+    memory_release(&((struct local *)ctx)->memory, name);
+}
+
+static void round_done(void *ctx, uint32_t device, uint32_t round, uint32_t round_count)
+{
+    const struct worker *worker = ((struct local *)ctx)->worker;
+    if (worker->sink->progress != NULL)
+        worker->sink->progress(worker->sink->ctx, worker->plan, device, round, round_count);
+}
+
+static enum shunt_status poll_world(void *ctx, struct shunt_err *err)
+{
+    return shunt_world_poll(((struct worker *)ctx)->world, err);
+}
+
+/* ---- opening -------------------------------------------------------------------- */
+
+static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
+{
+    const struct worker *worker = local->worker;
+    struct shunt_exec_config config = {
+        .plan = worker->chain->plans[worker->plan],
+        .device = local->device,
+        .track_writes = worker->options->check,
+        .memory = {.ctx = local, .alloc = alloc_new, .release = release_old},
+        .progress = {.ctx = local, .round_done = round_done},
+    };
+    enum shunt_status st = shunt_exec_open(&config, &local->exec, err);
+    return st == SHUNT_OK ? shunt_exec_trust(local->exec, err) : st; /* main.c has verified the chain */
+}
+
+/* The first plan's old side comes from nowhere; memory_turn() files it as old. */
+static enum shunt_status make_old_side(struct local *local, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(local->exec, i, &buffer);
+        if (buffer.side != SHUNT_SIDE_TO && memory_alloc(&local->memory, buffer.name, buffer.bytes) == NULL)
+            return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: no memory for %s of %" PRIu64 " bytes", local->device,
+                              buffer.name, buffer.bytes);
+    }
+    if (!memory_turn(&local->memory))
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory", local->device);
+    return SHUNT_OK;
+}
+
+static enum shunt_status bind_old_side(struct local *local, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(local->exec, i, &buffer);
+        if (buffer.side == SHUNT_SIDE_TO)
+            continue;
+        const struct memory_item *item = memory_find(&local->memory, buffer.name);
+        if (item == NULL)
+            return shunt_fail(err, SHUNT_ERR_MISMATCH, "device %u: the plan before left no buffer %s", local->device,
+                              buffer.name);
+        enum shunt_status st = shunt_exec_bind(local->exec, SHUNT_SIDE_FROM, buffer.name, buffer.dtype,
+                                               item->block.data, item->block.bytes, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status give_contents(struct worker *worker, struct local *local, struct shunt_err *err)
+{
+    struct contents_poll poll = {.ctx = worker, .poll = poll_world};
+    if (worker->options->fill) {
+        meet_beat(worker->world->meet, MEET_FILLING, 0);
+        return contents_fill(local->exec, worker->options->seed, &poll, err);
+    }
+    if (worker->options->load != NULL) {
+        meet_beat(worker->world->meet, MEET_LOADING, 0);
+        return safetensors_load(local->exec, worker->options->load, &poll, err);
+    }
+    return SHUNT_OK;
+}
+
+/* Fetch the pages by which this plan will grow before it starts, and keep no more than those. */
+static void reserve_growth(struct local *local)
+{
+    uint64_t bytes = engine_growth(&local->exec->engine);
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(local->exec, i, &buffer);
+        uint64_t footprint = pool_footprint(buffer.bytes);
+        if (buffer.side == SHUNT_SIDE_TO && footprint > 0)
+            bytes += footprint - buffer.bytes;
+    }
+    pool_reserve(&local->memory.pool, bytes);
+}
+
+static enum shunt_status open_plan(struct worker *worker, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < worker->count; i++) {
+        struct local *local = &worker->locals[i];
+        enum shunt_status st = open_exec(local, err);
+        if (st == SHUNT_OK && worker->plan == 0)
+            st = make_old_side(local, err);
+        if (st == SHUNT_OK)
+            st = bind_old_side(local, err);
+        if (st == SHUNT_OK && worker->plan == 0)
+            st = give_contents(worker, local, err);
+        if (st != SHUNT_OK)
+            return st;
+        reserve_growth(local);
+    }
+    return SHUNT_OK;
+}
+
+/* ---- running -------------------------------------------------------------------- */
+
+static enum shunt_status move(struct worker *worker, struct shunt_err *err)
+{
+    struct shunt_exec **execs = calloc(worker->count, sizeof(struct shunt_exec *));
+    if (execs == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < worker->count; i++)
+        execs[i] = worker->locals[i].exec;
+    enum shunt_status st = shunt_exec_run(worker->world, execs, worker->count, worker->options->timeout_seconds, err);
+    free(execs);
+    return st;
+}
+
+static enum shunt_status check_locals(struct worker *worker, struct shunt_err *err)
+{
+    struct contents_poll poll = {.ctx = worker, .poll = poll_world};
+    struct contents_expect expect = {.seed = worker->options->seed};
+    enum shunt_status st = SHUNT_OK;
+    for (uint32_t i = 0; i < worker->count && st == SHUNT_OK; i++) {
+        struct plan_result *result = &worker->results[i];
+        memset(result, 0, sizeof(*result));
+        result->device = worker->locals[i].device;
+        shunt_exec_get_stats(worker->locals[i].exec, &result->stats);
+        if (worker->options->check) {
+            meet_beat(worker->world->meet, MEET_CHECKING, 0);
+            st = contents_check(worker->locals[i].exec, &expect, &poll, &result->report, err);
+        }
+        result->done = 1;
+    }
+    return st;
+}
+
+static enum shunt_status judge_result(const struct worker *worker, const struct plan_result *result,
+                                      struct shunt_err *err)
+{
+    const struct contents_report *report = &result->report;
+    const char *path = worker->chain->paths[worker->plan];
+    if (!worker->options->check)
+        return SHUNT_OK;
+    if (report->wrong_bytes != 0 || report->never_bytes != 0)
+        return shunt_fail(err, SHUNT_ERR_CHECK,
+                          "%s: check failed: device %u: %" PRIu64 " bytes wrong, %" PRIu64 " never written; %s", path,
+                          result->device, report->wrong_bytes, report->never_bytes, report->first);
+    if (result->stats.peak_bytes > result->stats.plan_peak_bytes)
+        return shunt_fail(err, SHUNT_ERR_CHECK,
+                          "%s: check failed: device %u had %" PRIu64 " bytes live, plan says at most %" PRIu64, path,
+                          result->device, result->stats.peak_bytes, result->stats.plan_peak_bytes);
+    return SHUNT_OK;
+}
+
+/* At the root: passes every result on, and finds the first bad one. */
+static enum shunt_status judge_results(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
+{
+    const struct worker *worker = ctx;
+    const struct plan_result *results = all;
+    enum shunt_status worst = SHUNT_OK;
+    for (uint32_t i = 0; i < size; i++) {
+        struct plan_result result = results[i];
+        result.device = i;
+        result.report.first[sizeof(result.report.first) - 1] = '\0';
+        worker->sink->result(worker->sink->ctx, worker->plan, &result);
+        if (worst == SHUNT_OK)
+            worst = judge_result(worker, &result, err);
+    }
+    return worst;
+}
+
+static void pass_on(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->count; i++)
+        worker->sink->result(worker->sink->ctx, worker->plan, &worker->results[i]);
+}
+
+static enum shunt_status run_plan(struct worker *worker, struct shunt_err *err)
+{
+    enum shunt_status st = open_plan(worker, err);
+    if (st == SHUNT_OK)
+        st = move(worker, err);
+    if (st == SHUNT_OK)
+        st = check_locals(worker, err);
+    if (st != SHUNT_OK)
+        return st;
+    pass_on(worker);
+    return world_vote(worker->world, worker->results, sizeof(*worker->results), "report", judge_results, worker,
+                      worker->options->timeout_seconds, err);
+}
+
+static enum shunt_status close_plan(struct worker *worker, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < worker->count; i++) {
+        shunt_exec_close(worker->locals[i].exec);
+        worker->locals[i].exec = NULL;
+        if (!memory_turn(&worker->locals[i].memory))
+            return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory", worker->locals[i].device);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status all_stored(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
+{
+    (void)ctx, (void)all, (void)size, (void)err;
+    return SHUNT_OK;
+}
+
+/* The last plan's new side. Ends together, so that nobody reports success before all files are there. */
+static enum shunt_status store_new_side(struct worker *worker, struct shunt_err *err)
+{
+    struct contents_poll poll = {.ctx = worker, .poll = poll_world};
+    meet_beat(worker->world->meet, MEET_STORING, 0);
+    for (uint32_t i = 0; i < worker->count; i++) {
+        enum shunt_status st = safetensors_store(worker->locals[i].exec, worker->options->store, &poll, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    return world_vote(worker->world, worker->results, sizeof(*worker->results), "storing", all_stored, NULL,
+                      worker->options->timeout_seconds, err);
+}
+
+static enum shunt_status run_chain(struct worker *worker, struct shunt_err *err)
+{
+    for (worker->plan = 0;; worker->plan++) {
+        enum shunt_status st = run_plan(worker, err);
+        if (st != SHUNT_OK)
+            return st;
+        if (worker->plan + 1 == worker->chain->count)
+            return worker->options->store == NULL ? SHUNT_OK : store_new_side(worker, err);
+        st = close_plan(worker, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+}
+
+enum shunt_status worker_run(const struct options *options, const struct chain *chain, struct shunt_world *world,
+                             const struct worker_sink *sink, struct shunt_err *err)
+{
+    struct worker worker = {
+        .options = options, .chain = chain, .world = world, .sink = sink, .count = world->transport->local_count};
+    struct shunt_err cause = {{0}};
+    worker.locals = calloc(worker.count, sizeof(*worker.locals));
+    worker.results = calloc(worker.count, sizeof(*worker.results));
+    enum shunt_status st = SHUNT_OK;
+    if (worker.locals == NULL || worker.results == NULL)
+        st = shunt_fail(&cause, SHUNT_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < worker.count && st == SHUNT_OK; i++) {
+        worker.locals[i].device = world->transport->first_local + i;
+        worker.locals[i].worker = &worker;
+    }
+    if (st == SHUNT_OK)
+        st = run_chain(&worker, &cause);
+    if (st != SHUNT_OK) {
+        shunt_world_abandon(world, st, cause.text);
+        shunt_fail(err, st, "%s", cause.text);
+    }
+    for (uint32_t i = 0; i < worker.count && worker.locals != NULL; i++) {
+        shunt_exec_close(worker.locals[i].exec);
+        memory_finish(&worker.locals[i].memory);
+    }
+    free(worker.locals);
+    free(worker.results);
+    return st;
+}

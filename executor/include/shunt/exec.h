@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_EXEC_H
+#define SHUNT_EXEC_H
+
+/**
+ * Lean executor: replays a plan over buffers that the caller owns.
+ *
+ *     open -> verify (or trust) -> bind -> run -> done -> close
+ *
+ * A `struct shunt_exec` is one device's replay of one plan; a `struct shunt_world` is the
+ * processes (or, with loopback, the devices of this process) that replay it together. A world
+ * outlives plans: a chain of plans runs over one world.
+ *
+ * Errors: functions return enum shunt_status and write the text to err (which may be NULL).
+ * Calling a function in another state than the one named is SHUNT_ERR_USAGE and changes nothing.
+ * Units: sizes are bytes, times are seconds.
+ * Thread rules: an object is used by one thread at a time; different worlds, with their execs,
+ * may be used by different threads. Callbacks run in the thread that called shunt_exec_run().
+ */
+
+#include "shunt/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHUNT_EXEC_VERSION "0.1.0"
+
+struct shunt_exec;
+struct shunt_world;
+
+enum shunt_exec_state {
+    SHUNT_EXEC_OPENED = 0, /* the device's part is checked */
+    SHUNT_EXEC_VERIFIED,   /* the whole plan is proved, or the caller vouches for it */
+    SHUNT_EXEC_BOUND,      /* every old-side buffer has memory */
+    SHUNT_EXEC_RUNNING,
+    SHUNT_EXEC_DONE,   /* the new side is complete */
+    SHUNT_EXEC_FAILED, /* a run broke off: the new side is incomplete */
+};
+
+/**
+ * Caller's memory. All three may be NULL.
+ *
+ * alloc    gives `bytes` bytes, 64-byte aligned, for the new-side buffer `name` ("STATE/TENSOR") at
+ *          the plan's alloc event; NULL ends the run with SHUNT_ERR_NOMEM. The memory stays the
+ *          caller's. Without it the executor allocates, and frees at close.
+ * release  says that the old-side buffer `name` is not read again and may be freed.
+ */
+struct shunt_exec_memory {
+    void *ctx;
+    void *(*alloc)(void *ctx, const char *name, uint64_t bytes);
+    void (*release)(void *ctx, const char *name, void *ptr, uint64_t bytes);
+};
+
+/** Called after each round that this device has finished. */
+struct shunt_exec_progress {
+    void *ctx;
+    void (*round_done)(void *ctx, uint32_t device, uint32_t round, uint32_t round_count);
+};
+
+struct shunt_exec_config {
+    const char *plan_path;         /* plan file; or NULL, and */
+    const struct shunt_plan *plan; /* an open plan, which must outlive the exec */
+    uint32_t device;               /* index in the plan's device table */
+    uint32_t track_writes;         /* not 0: remember which elements were written and poison the rest (slower) */
+    struct shunt_exec_memory memory;
+    struct shunt_exec_progress progress;
+};
+
+/** One buffer of the plan's table, as it stands now. */
+struct shunt_exec_buffer {
+    const char *name; /* "STATE/TENSOR"; lives as long as the exec */
+    uint8_t state;    /* enum shunt_state */
+    uint8_t dtype;    /* enum shunt_dtype */
+    uint8_t side;     /* enum shunt_plan_side */
+    uint8_t tier;     /* enum shunt_plan_tier */
+    uint32_t ndim;
+    int64_t shape[SHUNT_MAX_DIMS]; /* local shape in elements, pads included */
+    uint64_t bytes;
+    void *data; /* NULL while it has no memory */
+};
+
+struct shunt_exec_stats {
+    uint32_t device;
+    uint32_t rounds;
+    uint64_t sent_bytes, received_bytes;           /* payload that crossed between devices */
+    uint64_t wire_sent_bytes, wire_received_bytes; /* the same with message padding */
+    uint64_t copied_bytes, filled_bytes;           /* on the device */
+    uint64_t peak_bytes;      /* most bytes live at once: old, new and staging buffers, as allocated */
+    uint64_t plan_peak_bytes; /* the plan's promise; includes transport and reserve */
+    double seconds;           /* from the common start to this device's last free */
+};
+
+/**
+ * Open a plan (or share an open one) and check one device's part.
+ *
+ * @param exec_out  set on SHUNT_OK only; release with shunt_exec_close()
+ * @return SHUNT_ERR_IO, SHUNT_ERR_PLAN, SHUNT_ERR_USAGE (no such device), SHUNT_ERR_NOMEM
+ */
+SHUNT_API enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct shunt_exec **exec_out,
+                                            struct shunt_err *err);
+
+/** opened -> verified: prove the whole plan. @return SHUNT_ERR_VERIFY, SHUNT_ERR_NOMEM */
+SHUNT_API enum shunt_status shunt_exec_verify(struct shunt_exec *exec, struct shunt_err *err);
+
+/** opened -> verified: the caller vouches for the plan, for instance because a launcher has verified it. */
+SHUNT_API enum shunt_status shunt_exec_trust(struct shunt_exec *exec, struct shunt_err *err);
+
+/**
+ * Bind memory to the buffer `name` of one side. A kept buffer has one memory and is bound as
+ * SHUNT_SIDE_FROM. Old-side buffers must be bound before a run; new-side buffers may be bound, to
+ * save their allocation. Binding again replaces the address. Once all old-side buffers are bound
+ * the state is bound (at once on a device without an old side). Allowed in verified and bound.
+ *
+ * @param dtype  enum shunt_dtype of the memory
+ * @param data   stays the caller's; aligned to the element size
+ * @return SHUNT_ERR_MISMATCH ("buffer table changed: ..." for another size or dtype, or no such buffer)
+ */
+SHUNT_API enum shunt_status shunt_exec_bind(struct shunt_exec *exec, enum shunt_plan_side side, const char *name,
+                                            unsigned dtype, void *data, uint64_t bytes, struct shunt_err *err);
+
+/**
+ * Any state but opened and running -> verified (or bound, on a device without an old side): forget
+ * all bindings, free what the executor allocated, and be ready for another run.
+ */
+SHUNT_API enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shunt_err *err);
+
+/**
+ * Replay, together with the other devices of the world. Before the first byte moves all devices
+ * agree on plan, versions and buffer tables, or none starts; nobody returns SHUNT_OK before all
+ * have finished.
+ *
+ * @param execs            the devices of this process, in ascending order: all of them (loopback) or one
+ * @param timeout_seconds  deadline of every single wait
+ * @return SHUNT_ERR_MISMATCH, SHUNT_ERR_PEER, SHUNT_ERR_TIMEOUT, SHUNT_ERR_TRANSPORT, SHUNT_ERR_NOMEM,
+ *         SHUNT_ERR_CANCELLED; the text names device, peer and round. The execs are then failed (or
+ *         still bound, when the agreement failed); the other processes have been told. The world is good
+ *         for shunt_world_close() only, which comes before shunt_exec_close().
+ */
+SHUNT_API enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *const *execs, uint32_t count,
+                                           double timeout_seconds, struct shunt_err *err);
+
+SHUNT_API enum shunt_exec_state shunt_exec_get_state(const struct shunt_exec *exec);
+SHUNT_API const struct shunt_plan *shunt_exec_get_plan(const struct shunt_exec *exec);
+/** Figures of the last run. */
+SHUNT_API void shunt_exec_get_stats(const struct shunt_exec *exec, struct shunt_exec_stats *stats_out);
+SHUNT_API uint32_t shunt_exec_buffer_count(const struct shunt_exec *exec);
+/** index < shunt_exec_buffer_count() */
+SHUNT_API void shunt_exec_get_buffer(const struct shunt_exec *exec, uint32_t index,
+                                     struct shunt_exec_buffer *buffer_out);
+
+/** Any state. Frees what the executor allocated; accepts NULL. */
+SHUNT_API void shunt_exec_close(struct shunt_exec *exec);
+
+struct shunt_world_config {
+    const char *transport; /* "loopback": all devices in this process; "ucx": one process per device */
+    uint32_t rank;         /* this process's device; 0 with loopback */
+    uint32_t size;         /* devices of the world */
+    const char *meet_dir;  /* ucx: a directory that all processes see; kept by the caller, used under JOB/ */
+    const char *job;       /* ucx: a name no other run uses in meet_dir at the same time */
+    double timeout_seconds;
+};
+
+/**
+ * Meet the other processes and connect.
+ *
+ * @param world_out  set on SHUNT_OK only; release with shunt_world_close()
+ * @return SHUNT_ERR_UNSUPPORTED (built without the transport), SHUNT_ERR_USAGE, SHUNT_ERR_IO,
+ *         SHUNT_ERR_PEER, SHUNT_ERR_TIMEOUT, SHUNT_ERR_TRANSPORT, SHUNT_ERR_MISMATCH
+ */
+SHUNT_API enum shunt_status shunt_world_open(const struct shunt_world_config *config, struct shunt_world **world_out,
+                                             struct shunt_err *err);
+
+/** Look after peers while doing something else for long. @return SHUNT_ERR_PEER, SHUNT_ERR_CANCELLED */
+SHUNT_API enum shunt_status shunt_world_poll(struct shunt_world *world, struct shunt_err *err);
+
+/** Tell the other processes why this one gives up, before closing. Cannot fail. */
+SHUNT_API void shunt_world_abandon(struct shunt_world *world, enum shunt_status status, const char *cause);
+
+/** Accepts NULL. */
+SHUNT_API void shunt_world_close(struct shunt_world *world);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read a rank's old side: the header into memory, the data straight into the buffers. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/safetensors.h"
+#include "io/safetensors_header.h"
+
+#define CHUNK_BYTES (UINT64_C(8) << 20)
+
+struct source {
+    char path[4096];
+    int fd;
+    uint64_t data_at, data_bytes;
+    char *text;
+    struct safetensors_index index;
+};
+
+static enum shunt_status read_exactly(const struct source *source, void *bytes, uint64_t size, uint64_t offset,
+                                      struct shunt_err *err)
+{
+    char *at = bytes;
+    while (size > 0) {
+        ssize_t n = pread(source->fd, at, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return shunt_fail(err, SHUNT_ERR_IO, "read %s: %s", source->path, strerror(errno));
+        if (n == 0)
+            return shunt_fail(err, SHUNT_ERR_INPUT, "%s: truncated at byte %" PRIu64, source->path, offset);
+        at += n;
+        offset += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status read_header(struct source *source, uint64_t file_bytes, struct shunt_err *err)
+{
+    uint64_t length;
+    struct shunt_err inner = {{0}};
+    if (file_bytes < sizeof(length))
+        return shunt_fail(err, SHUNT_ERR_INPUT, "%s: truncated: %" PRIu64 " bytes are no safetensors file",
+                          source->path, file_bytes);
+    enum shunt_status st = read_exactly(source, &length, sizeof(length), 0, err);
+    if (st != SHUNT_OK)
+        return st;
+    length = le64toh(length);
+    if (length > SAFETENSORS_MAX_HEADER || length > file_bytes - sizeof(length))
+        return shunt_fail(err, SHUNT_ERR_INPUT,
+                          "%s: a header of %" PRIu64 " bytes in a file of %" PRIu64 " (at most %" PRIu64
+                          " are allowed)",
+                          source->path, length, file_bytes, SAFETENSORS_MAX_HEADER);
+    source->text = malloc(length + 1);
+    if (source->text == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory for the header", source->path);
+    st = read_exactly(source, source->text, length, sizeof(length), err);
+    if (st != SHUNT_OK)
+        return st;
+    source->data_at = sizeof(length) + length;
+    source->data_bytes = file_bytes - source->data_at;
+    st = safetensors_parse(source->text, length, source->data_bytes, &source->index, &inner);
+    return st == SHUNT_OK ? st : shunt_fail(err, st, "%s: %s", source->path, inner.text);
+}
+
+static enum shunt_status source_open(struct source *source, const char *dir, uint32_t rank, struct shunt_err *err)
+{
+    struct stat st;
+    *source = (struct source){.fd = -1};
+    if ((size_t)snprintf(source->path, sizeof(source->path), "%s/rank-%05u.safetensors", dir, rank) >=
+        sizeof(source->path))
+        return shunt_fail(err, SHUNT_ERR_INPUT, "--load: the name of the directory is too long");
+    source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (source->fd < 0 || fstat(source->fd, &st) != 0)
+        return shunt_fail(err, SHUNT_ERR_IO, "open %s: %s", source->path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return shunt_fail(err, SHUNT_ERR_IO, "open %s: not a regular file", source->path);
+    return read_header(source, (uint64_t)st.st_size, err);
+}
+
+static void source_close(struct source *source)
+{
+    safetensors_index_finish(&source->index);
+    free(source->text);
+    if (source->fd >= 0)
+        close(source->fd);
+}
+
+static void print_shape(char *text, size_t size, const uint64_t *shape, uint32_t ndim)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (uint32_t d = 0; d < ndim; d++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, d == 0 ? "" : ", ", shape[d]);
+    snprintf(text + used, size - used, "]");
+}
+
+/* A scalar, shape [], passes for one element. */
+static bool same_shape(const struct safetensors_entry *entry, const struct shunt_exec_buffer *buffer)
+{
+    if (entry->ndim == 0)
+        return buffer->ndim == 1 && buffer->shape[0] == 1;
+    if (buffer->bytes == 0)
+        return entry->begin == entry->end;
+    if (entry->ndim != buffer->ndim)
+        return false;
+    for (uint32_t d = 0; d < entry->ndim; d++) {
+        if (entry->shape[d] != (uint64_t)buffer->shape[d])
+            return false;
+    }
+    return true;
+}
+
+static enum shunt_status check_entry(const struct source *source, const struct safetensors_entry *entry,
+                                     const struct shunt_exec_buffer *buffer, struct shunt_err *err)
+{
+    char found[160], expected[160];
+    uint64_t shape[SHUNT_MAX_DIMS];
+    if (entry->dtype != buffer->dtype)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s: dtype: found %s, expected %s", source->path, buffer->name,
+                          shunt_dtype_safetensors_name(entry->dtype), shunt_dtype_safetensors_name(buffer->dtype));
+    if (!same_shape(entry, buffer)) {
+        for (uint32_t d = 0; d < buffer->ndim; d++)
+            shape[d] = (uint64_t)buffer->shape[d];
+        print_shape(found, sizeof(found), entry->shape, entry->ndim);
+        print_shape(expected, sizeof(expected), shape, buffer->ndim);
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s: shape: found %s, expected %s", source->path, buffer->name,
+                          found, expected);
+    }
+    if (entry->end - entry->begin != buffer->bytes)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s: found %" PRIu64 " bytes, the plan's buffer has %" PRIu64,
+                          source->path, buffer->name, entry->end - entry->begin, buffer->bytes);
+    return SHUNT_OK;
+}
+
+static enum shunt_status load_buffer(const struct source *source, const struct shunt_exec_buffer *buffer,
+                                     const struct contents_poll *poll, uint32_t *used, struct shunt_err *err)
+{
+    const struct safetensors_entry *entry = safetensors_find(&source->index, buffer->name);
+    if (entry == NULL && buffer->bytes == 0)
+        return SHUNT_OK; /* an empty shard may be left out */
+    if (entry == NULL)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s: no such entry", source->path, buffer->name);
+    enum shunt_status st = check_entry(source, entry, buffer, err);
+    for (uint64_t done = 0; done < buffer->bytes && st == SHUNT_OK; done += CHUNK_BYTES) {
+        uint64_t n = buffer->bytes - done < CHUNK_BYTES ? buffer->bytes - done : CHUNK_BYTES;
+        st = read_exactly(source, (char *)buffer->data + done, n, source->data_at + entry->begin + done, err);
+        if (st == SHUNT_OK && poll != NULL)
+            st = poll->poll(poll->ctx, err);
+    }
+    ++*used;
+    return st;
+}
+
+static enum shunt_status refuse_extra(const struct source *source, const struct shunt_exec *exec, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < source->index.count; i++) {
+        const char *name = source->index.entries[i].name;
+        if (engine_find(&exec->engine, name, SHUNT_SIDE_FROM) < 0)
+            return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %.300s: the plan's old side has no such entry",
+                              source->path, name);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status load_all(const struct source *source, const struct shunt_exec *exec,
+                                  const struct contents_poll *poll, struct shunt_err *err)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(exec); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(exec, i, &buffer);
+        if (buffer.side == SHUNT_SIDE_TO)
+            continue;
+        enum shunt_status st = load_buffer(source, &buffer, poll, &used, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    return used == source->index.count ? SHUNT_OK : refuse_extra(source, exec, err);
+}
+
+enum shunt_status safetensors_load(struct shunt_exec *exec, const char *dir, const struct contents_poll *poll,
+                                   struct shunt_err *err)
+{
+    struct source source;
+    uint32_t rank = shunt_plan_get_device(exec->engine.plan, exec->engine.device)->from_rank;
+    if (rank == SHUNT_PLAN_NONE)
+        return SHUNT_OK;
+    enum shunt_status st = source_open(&source, dir, rank, err);
+    if (st == SHUNT_OK)
+        st = load_all(&source, exec, poll, err);
+    source_close(&source);
+    return st;
+}

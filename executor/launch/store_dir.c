@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Meeting in a directory that all processes see.
+ *
+ *     DIR/JOB/hello-N, DIR/JOB/address-N    a record of rank N: head, payload, written under a
+ *                                           temporary name and linked to its own in one step
+ *     DIR/JOB/lost                          the first cause of failure, likewise
+ *
+ * A process removes its own records when it leaves, and the folder when it is the last.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launch/meet.h"
+#include "shunt/plan.h"
+
+#define RECORD_MAGIC     UINT32_C(0x544d4853)
+#define RECORD_MAX_BYTES MEET_MAX_BYTES
+#define LOST_NAME        "lost"
+
+struct record_head {
+    uint32_t magic, rank, bytes, crc32c;
+};
+
+struct store_dir {
+    struct meet base;
+    int dir_fd;    /* DIR/JOB */
+    int parent_fd; /* DIR */
+    char job[200];
+    bool put_any;
+};
+
+static const char *const key_names[MEET_KEY_COUNT] = {[MEET_HELLO] = "hello", [MEET_ADDRESS] = "address"};
+
+static void record_name(char *name, size_t size, enum meet_key key, uint32_t rank)
+{
+    snprintf(name, size, "%s-%u", key_names[key], rank);
+}
+
+static bool write_all(int fd, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+    while (size > 0) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* Complete or not there at all; false with errno EEXIST when the name is taken. */
+static bool write_record(const struct store_dir *store, const char *name, const void *bytes, size_t size)
+{
+    char temp[64];
+    struct record_head head = {RECORD_MAGIC, store->base.rank, (uint32_t)size, shunt_crc32c(0, bytes, size)};
+    snprintf(temp, sizeof(temp), ".tmp-%u-%ld", store->base.rank, (long)getpid());
+    int fd = openat(store->dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    bool good = write_all(fd, &head, sizeof(head)) && write_all(fd, bytes, size);
+    good = close(fd) == 0 && good;
+    if (good)
+        good = linkat(store->dir_fd, temp, store->dir_fd, name, 0) == 0;
+    int saved = errno;
+    unlinkat(store->dir_fd, temp, 0);
+    errno = saved;
+    return good;
+}
+
+static enum shunt_status store_put(struct meet *meet, enum meet_key key, const void *bytes, size_t size,
+                                   struct shunt_err *err)
+{
+    struct store_dir *store = (struct store_dir *)meet;
+    char name[32];
+    record_name(name, sizeof(name), key, meet->rank);
+    if (size == 0 || size > RECORD_MAX_BYTES)
+        return shunt_fail(err, SHUNT_ERR_INTERNAL, "a meeting record of %zu bytes", size);
+    if (!write_record(store, name, bytes, size)) {
+        if (errno == EEXIST)
+            return shunt_fail(err, SHUNT_ERR_MISMATCH,
+                              "the meeting %s has a record of rank %u already: another run uses it, or left it behind",
+                              store->job, meet->rank);
+        return shunt_fail(err, SHUNT_ERR_IO, "write %s/%s: %s", store->job, name, strerror(errno));
+    }
+    store->put_any = true;
+    return SHUNT_OK;
+}
+
+/* Bytes read, 0 if there is no such file, -1 on an error of the system. */
+static ssize_t read_file(int dir_fd, const char *name, void *bytes, size_t capacity)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    size_t done = 0;
+    while (done < capacity) {
+        ssize_t n = read(fd, (char *)bytes + done, capacity - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    close(fd);
+    return (ssize_t)done;
+}
+
+/* The payload of a record into bytes; its size, 0 if it is not there, -1 if it is not a record of that rank. */
+static ssize_t read_record(const struct store_dir *store, const char *name, uint32_t rank, void *bytes, size_t capacity)
+{
+    struct {
+        struct record_head head;
+        unsigned char payload[RECORD_MAX_BYTES + 1];
+    } file;
+    ssize_t got = read_file(store->dir_fd, name, &file, sizeof(file));
+    if (got <= 0)
+        return got;
+    if ((size_t)got < sizeof(file.head) || file.head.magic != RECORD_MAGIC || file.head.bytes == 0 ||
+        file.head.bytes > capacity || (size_t)got != sizeof(file.head) + file.head.bytes ||
+        (rank != UINT32_MAX && file.head.rank != rank) ||
+        shunt_crc32c(0, file.payload, file.head.bytes) != file.head.crc32c) {
+        errno = EBADMSG;
+        return -1;
+    }
+    memcpy(bytes, file.payload, file.head.bytes);
+    return file.head.bytes;
+}
+
+static enum shunt_status store_try_get(struct meet *meet, enum meet_key key, uint32_t rank, void *bytes,
+                                       size_t capacity, size_t *size_out, struct shunt_err *err)
+{
+    const struct store_dir *store = (const struct store_dir *)meet;
+    char name[32];
+    record_name(name, sizeof(name), key, rank);
+    ssize_t size = read_record(store, name, rank, bytes, capacity);
+    if (size < 0)
+        return shunt_fail(err, errno == EBADMSG ? SHUNT_ERR_MISMATCH : SHUNT_ERR_IO, "read %s/%s: %s", store->job, name,
+                          errno == EBADMSG ? "not a meeting record of that rank" : strerror(errno));
+    *size_out = (size_t)size;
+    return SHUNT_OK;
+}
+
+static void store_report_lost(struct meet *meet, const struct meet_lost *lost)
+{
+    (void)write_record((struct store_dir *)meet, LOST_NAME, lost, sizeof(*lost)); /* the first one wins */
+}
+
+static bool store_get_lost(struct meet *meet, struct meet_lost *lost_out)
+{
+    const struct store_dir *store = (const struct store_dir *)meet;
+    struct stat st;
+    if (fstatat(store->dir_fd, LOST_NAME, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    if (read_record(store, LOST_NAME, UINT32_MAX, lost_out, sizeof(*lost_out)) != sizeof(*lost_out) ||
+        lost_out->status > SHUNT_ERR_INTERNAL || lost_out->device >= meet->size)
+        *lost_out = (struct meet_lost){
+            .device = meet->rank, .status = SHUNT_ERR_PEER, .text = "the run ended elsewhere, for no readable cause"};
+    lost_out->text[sizeof(lost_out->text) - 1] = '\0';
+    return true;
+}
+
+static double store_silent_seconds(struct meet *meet, uint32_t rank)
+{
+    (void)meet, (void)rank;
+    return -1.0;
+}
+
+static void store_beat(struct meet *meet, enum meet_phase phase, uint32_t round)
+{
+    (void)meet, (void)phase, (void)round;
+}
+
+static void remove_records(const struct store_dir *store, uint32_t rank)
+{
+    char name[32];
+    for (unsigned key = 0; key < MEET_KEY_COUNT; key++) {
+        record_name(name, sizeof(name), (enum meet_key)key, rank);
+        unlinkat(store->dir_fd, name, 0);
+    }
+}
+
+/* True if nothing but the cause of failure is left. */
+static bool is_last(const struct store_dir *store)
+{
+    int fd = openat(store->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool last = true;
+    for (const struct dirent *entry = readdir(dir); entry != NULL && last; entry = readdir(dir))
+        last = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+               strcmp(entry->d_name, LOST_NAME) == 0;
+    closedir(dir);
+    return last;
+}
+
+static void store_close(struct meet *meet)
+{
+    struct store_dir *store = (struct store_dir *)meet;
+    if (store->put_any)
+        remove_records(store, meet->rank);
+    if (meet->seen_lost && store->put_any)
+        remove_records(store, meet->lost.device); /* a killed process does not do it itself */
+    if (store->put_any && is_last(store)) {
+        unlinkat(store->dir_fd, LOST_NAME, 0);
+        unlinkat(store->parent_fd, store->job, AT_REMOVEDIR);
+    }
+    close(store->dir_fd);
+    close(store->parent_fd);
+    free(store);
+}
+
+static const struct meet_ops store_ops = {
+    .name = "directory",
+    .put = store_put,
+    .try_get = store_try_get,
+    .report_lost = store_report_lost,
+    .get_lost = store_get_lost,
+    .silent_seconds = store_silent_seconds,
+    .beat = store_beat,
+    .close = store_close,
+};
+
+static bool job_is_plain(const char *job)
+{
+    size_t length = strlen(job);
+    if (length == 0 || length >= sizeof(((struct store_dir *)0)->job) || job[0] == '.')
+        return false;
+    for (; *job != '\0'; job++) {
+        bool plain = (*job >= 'a' && *job <= 'z') || (*job >= 'A' && *job <= 'Z') || (*job >= '0' && *job <= '9') ||
+                     strchr("._-", *job) != NULL;
+        if (!plain)
+            return false;
+    }
+    return true;
+}
+
+enum shunt_status store_dir_open(const char *dir, const char *job, uint32_t rank, uint32_t size, struct meet **meet_out,
+                                 struct shunt_err *err)
+{
+    if (!job_is_plain(job))
+        return shunt_fail(err, SHUNT_ERR_USAGE,
+                          "job name \"%.64s\": 1 to 199 letters, digits, '.', '_' and '-' are allowed", job);
+    struct store_dir *store = calloc(1, sizeof(*store));
+    if (store == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    store->base = (struct meet){.ops = &store_ops, .rank = rank, .size = size};
+    snprintf(store->job, sizeof(store->job), "%s", job);
+    store->parent_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->parent_fd < 0) {
+        free(store);
+        return shunt_fail(err, SHUNT_ERR_IO, "open meeting directory %s: %s", dir, strerror(errno));
+    }
+    store->dir_fd = -1;
+    if (mkdirat(store->parent_fd, job, 0700) == 0 || errno == EEXIST)
+        store->dir_fd = openat(store->parent_fd, job, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (store->dir_fd < 0) {
+        enum shunt_status st =
+            shunt_fail(err, SHUNT_ERR_IO, "open meeting directory %s/%s: %s", dir, job, strerror(errno));
+        close(store->parent_fd);
+        free(store);
+        return st;
+    }
+    *meet_out = &store->base;
+    return SHUNT_OK;
+}

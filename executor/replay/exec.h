@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_EXECUTOR_EXEC_PRIVATE_H
+#define SHUNT_EXECUTOR_EXEC_PRIVATE_H
+
+/** The struct behind shunt/exec.h. */
+
+#include "replay/engine.h"
+
+struct shunt_exec {
+    enum shunt_exec_state state;
+    struct shunt_plan *own_plan; /* NULL when the caller's is shared */
+    struct engine engine;
+    struct shunt_exec_progress progress;
+};
+
+#endif

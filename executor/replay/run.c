@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The run: the same order of steps on every device, so that waits cannot form a cycle.
+ *
+ *     depth 1   alloc k  pack k  post k  wait k  unpack k  free k
+ *     depth 2   alloc 0  pack 0  post 0
+ *               then for each k:  unpack k-1  free k-1  alloc k+1  pack k+1 | wait k  post k+1
+ *               (what stands before the bar happens while round k is on the wire)
+ *               and last:         unpack last  free last
+ */
+#include <stdlib.h>
+
+#include "replay/agree.h"
+#include "replay/exec.h"
+
+struct run {
+    struct shunt_world *world;
+    struct shunt_exec *const *execs;
+    struct engine **engines;
+    uint32_t count;
+    uint32_t rounds, depth;
+    double timeout_seconds;
+};
+
+static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        enum shunt_status st = engine_alloc(run->engines[i], round, err);
+        if (st != SHUNT_OK)
+            return st;
+        engine_pack(run->engines[i], round);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status run_post(struct run *run, uint32_t round, struct shunt_err *err)
+{
+    struct transport *transport = run->world->transport;
+    meet_beat(run->world->meet, MEET_MOVING, round);
+    for (uint32_t i = 0; i < run->count; i++) {
+        uint32_t count;
+        struct transport_message *messages = engine_messages(run->engines[i], round, &count);
+        enum shunt_status st = transport->ops->post(transport, run->engines[i]->device, round, messages, count, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_err *err)
+{
+    struct transport *transport = run->world->transport;
+    struct deadline deadline = deadline_after(run->timeout_seconds);
+    enum shunt_status st = transport->ops->wait(transport, round, &deadline, err);
+    for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
+        st = engine_arrived(run->engines[i], round, err);
+    return st == SHUNT_OK ? shunt_world_poll(run->world, err) : st;
+}
+
+static void run_drain(struct run *run, uint32_t round)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        engine_unpack(run->engines[i], round);
+        engine_free(run->engines[i], round);
+        struct shunt_exec_progress *progress = &run->execs[i]->progress;
+        if (progress->round_done != NULL)
+            progress->round_done(progress->ctx, run->engines[i]->device, round, run->rounds);
+    }
+}
+
+static enum shunt_status run_in_turn(struct run *run, struct shunt_err *err)
+{
+    for (uint32_t k = 0; k < run->rounds; k++) {
+        enum shunt_status st = run_fill(run, k, err);
+        if (st == SHUNT_OK)
+            st = run_post(run, k, err);
+        if (st == SHUNT_OK)
+            st = run_wait(run, k, err);
+        if (st != SHUNT_OK)
+            return st;
+        run_drain(run, k);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status run_overlapped(struct run *run, struct shunt_err *err)
+{
+    if (run->rounds == 0)
+        return SHUNT_OK;
+    enum shunt_status st = run_fill(run, 0, err);
+    if (st == SHUNT_OK)
+        st = run_post(run, 0, err);
+    for (uint32_t k = 0; k < run->rounds && st == SHUNT_OK; k++) {
+        bool more = k + 1 < run->rounds;
+        if (k > 0)
+            run_drain(run, k - 1);
+        if (more)
+            st = run_fill(run, k + 1, err);
+        if (st == SHUNT_OK)
+            st = run_wait(run, k, err);
+        if (st == SHUNT_OK && more)
+            st = run_post(run, k + 1, err);
+    }
+    if (st == SHUNT_OK)
+        run_drain(run, run->rounds - 1);
+    return st;
+}
+
+static enum shunt_status nothing_to_judge(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
+{
+    (void)ctx, (void)all, (void)size, (void)err;
+    return SHUNT_OK;
+}
+
+static enum shunt_status run_barrier(struct run *run, const char *what, struct shunt_err *err)
+{
+    uint64_t *nothing = calloc(run->count, sizeof(uint64_t));
+    if (nothing == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    enum shunt_status st =
+        world_vote(run->world, nothing, sizeof(uint64_t), what, nothing_to_judge, NULL, run->timeout_seconds, err);
+    free(nothing);
+    return st;
+}
+
+/* From the common start to the common end. */
+static enum shunt_status run_rounds(struct run *run, struct shunt_err *err)
+{
+    enum shunt_status st = run_barrier(run, "start", err);
+    if (st != SHUNT_OK)
+        return st;
+    int64_t start = clock_now_ns();
+    st = run->depth == 1 ? run_in_turn(run, err) : run_overlapped(run, err);
+    double seconds = (double)(clock_now_ns() - start) / 1e9;
+    for (uint32_t i = 0; i < run->count; i++)
+        run->engines[i]->stats.seconds = seconds;
+    return st == SHUNT_OK ? run_barrier(run, "end", err) : st;
+}
+
+static enum shunt_status run_begin(struct run *run, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        enum shunt_status st = engine_begin(run->engines[i], err);
+        if (st != SHUNT_OK) {
+            while (i-- > 0)
+                engine_end(run->engines[i]);
+            return st;
+        }
+    }
+    return SHUNT_OK;
+}
+
+static void set_state(struct run *run, enum shunt_exec_state state)
+{
+    for (uint32_t i = 0; i < run->count; i++)
+        run->execs[i]->state = state;
+}
+
+static enum shunt_status run_all(struct run *run, struct shunt_err *err)
+{
+    enum shunt_status st = agree_all(run->world, run->engines, run->count, run->timeout_seconds, err);
+    if (st == SHUNT_OK)
+        st = run_begin(run, err);
+    if (st != SHUNT_OK)
+        return st;
+    set_state(run, SHUNT_EXEC_RUNNING);
+    st = run_rounds(run, err);
+    set_state(run, st == SHUNT_OK ? SHUNT_EXEC_DONE : SHUNT_EXEC_FAILED);
+    /* a transport that failed may still write into the slots until it is closed: those stay until then */
+    for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
+        engine_end(run->engines[i]);
+    run->world->transport->sequence++;
+    return st;
+}
+
+static enum shunt_status check_callers(const struct run *run, struct shunt_err *err)
+{
+    const struct transport *transport = run->world->transport;
+    if (run->count != transport->local_count)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "%u devices given, %u live in this process", run->count,
+                          transport->local_count);
+    for (uint32_t i = 0; i < run->count; i++) {
+        const struct shunt_exec *exec = run->execs[i];
+        const char *unbound;
+        if (exec->engine.device != transport->first_local + i || exec->engine.header->device_count != transport->size)
+            return shunt_fail(err, SHUNT_ERR_USAGE, "device %u of %u given where device %u of %u lives",
+                              exec->engine.device, exec->engine.header->device_count, transport->first_local + i,
+                              transport->size);
+        if (exec->state != SHUNT_EXEC_BOUND && !engine_is_bound(&exec->engine, &unbound))
+            return shunt_fail(err, SHUNT_ERR_USAGE, "device %u: %s is not bound", exec->engine.device, unbound);
+        if (exec->state != SHUNT_EXEC_BOUND)
+            return shunt_fail(err, SHUNT_ERR_USAGE, "device %u is not in state bound", exec->engine.device);
+    }
+    return SHUNT_OK;
+}
+
+enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *const *execs, uint32_t count,
+                                 double timeout_seconds, struct shunt_err *err)
+{
+    struct run run = {.world = world, .execs = execs, .count = count, .timeout_seconds = timeout_seconds};
+    if (count == 0)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "no devices given");
+    enum shunt_status st = check_callers(&run, err);
+    if (st != SHUNT_OK)
+        return st;
+    run.engines = calloc(count, sizeof(*run.engines));
+    if (run.engines == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < count; i++)
+        run.engines[i] = &execs[i]->engine;
+    run.rounds = run.engines[0]->header->round_count;
+    run.depth = run.engines[0]->header->overlap_depth;
+    struct shunt_err cause = {{0}};
+    st = run_all(&run, &cause);
+    if (st != SHUNT_OK) {
+        shunt_world_abandon(world, st, cause.text);
+        shunt_fail(err, st, "%s", cause.text);
+    }
+    free(run.engines);
+    return st;
+}

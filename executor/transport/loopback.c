@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All devices in one process: a message is a copy, made when the round is waited for. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/transport.h"
+
+struct loopback_posted {
+    struct transport_message *messages;
+    uint32_t count;
+    uint32_t round;
+};
+
+struct loopback {
+    struct transport base;
+    struct loopback_posted *posted; /* one per device */
+};
+
+static enum shunt_status loopback_open(const struct transport_config *config, struct transport **transport_out,
+                                       struct shunt_err *err)
+{
+    struct loopback *lb = calloc(1, sizeof(*lb));
+    if (lb != NULL)
+        lb->posted = calloc(config->size, sizeof(*lb->posted));
+    if (lb == NULL || lb->posted == NULL) {
+        free(lb);
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u loopback devices", config->size);
+    }
+    lb->base =
+        (struct transport){.ops = &transport_loopback, .size = config->size, .local_count = config->size, .root = true};
+    *transport_out = &lb->base;
+    return SHUNT_OK;
+}
+
+static enum shunt_status loopback_prepare(struct transport *transport, uint32_t device,
+                                          const struct transport_needs *needs, struct shunt_err *err)
+{
+    (void)transport, (void)device, (void)needs, (void)err;
+    return SHUNT_OK;
+}
+
+static enum shunt_status loopback_post(struct transport *transport, uint32_t device, uint32_t round,
+                                       struct transport_message *messages, uint32_t count, struct shunt_err *err)
+{
+    (void)err;
+    struct loopback *lb = (struct loopback *)transport;
+    lb->posted[device] = (struct loopback_posted){.messages = messages, .count = count, .round = round};
+    return SHUNT_OK;
+}
+
+/* Messages of a round are sorted by direction and peer. */
+static struct transport_message *find_message(const struct loopback_posted *posted, uint32_t direction, uint32_t peer)
+{
+    uint32_t low = 0, high = posted->count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct transport_message *m = &posted->messages[mid];
+        if (m->direction < direction || (m->direction == direction && m->peer < peer))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low < posted->count && posted->messages[low].direction == direction && posted->messages[low].peer == peer)
+        return &posted->messages[low];
+    return NULL;
+}
+
+static enum shunt_status deliver(struct loopback *lb, uint32_t device, uint32_t round, struct shunt_err *err)
+{
+    struct loopback_posted *mine = &lb->posted[device];
+    for (uint32_t i = 0; i < mine->count; i++) {
+        struct transport_message *m = &mine->messages[i];
+        uint32_t opposite = m->direction == SHUNT_SEND ? SHUNT_RECV : SHUNT_SEND;
+        struct transport_message *other = NULL;
+        if (m->peer < lb->base.size && lb->posted[m->peer].round == round)
+            other = find_message(&lb->posted[m->peer], opposite, device);
+        if (other == NULL)
+            return shunt_fail(err, SHUNT_ERR_TRANSPORT, "round %u: device %u %s device %u, which has no such message",
+                              round, device, m->direction == SHUNT_SEND ? "sends to" : "receives from", m->peer);
+        if (other->bytes != m->bytes)
+            return shunt_fail(err, SHUNT_ERR_TRANSPORT,
+                              "round %u: device %u %s device %u: %" PRIu64 " bytes here, %" PRIu64 " there", round,
+                              device, m->direction == SHUNT_SEND ? "to" : "from", m->peer, m->bytes, other->bytes);
+        if (m->direction == SHUNT_RECV) {
+            memcpy(m->data, other->data, m->bytes);
+            m->arrived = m->bytes;
+        }
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status loopback_wait(struct transport *transport, uint32_t round, const struct deadline *deadline,
+                                       struct shunt_err *err)
+{
+    (void)deadline;
+    struct loopback *lb = (struct loopback *)transport;
+    for (uint32_t device = 0; device < lb->base.size; device++) {
+        enum shunt_status st = deliver(lb, device, round, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status loopback_gather(struct transport *transport, const void *mine, size_t bytes, void *all,
+                                         const char *what, const struct deadline *deadline, struct shunt_err *err)
+{
+    (void)what, (void)deadline, (void)err;
+    memcpy(all, mine, bytes * transport->size);
+    return SHUNT_OK;
+}
+
+static enum shunt_status loopback_share(struct transport *transport, void *bytes, size_t size, const char *what,
+                                        const struct deadline *deadline, struct shunt_err *err)
+{
+    (void)transport, (void)bytes, (void)size, (void)what, (void)deadline, (void)err;
+    return SHUNT_OK;
+}
+
+static enum shunt_status loopback_poll(struct transport *transport, struct shunt_err *err)
+{
+    (void)transport, (void)err;
+    return SHUNT_OK;
+}
+
+static void loopback_abandon(struct transport *transport, enum shunt_status status, const char *cause)
+{
+    (void)transport, (void)status, (void)cause;
+}
+
+static void loopback_close(struct transport *transport)
+{
+    struct loopback *lb = (struct loopback *)transport;
+    free(lb->posted);
+    free(lb);
+}
+
+const struct transport_ops transport_loopback = {
+    .name = "loopback",
+    .open = loopback_open,
+    .prepare = loopback_prepare,
+    .post = loopback_post,
+    .wait = loopback_wait,
+    .gather = loopback_gather,
+    .share = loopback_share,
+    .poll = loopback_poll,
+    .abandon = loopback_abandon,
+    .close = loopback_close,
+};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void ucx_free(struct ucx *ucx)
+{
+    for (uint32_t i = 0; i < ucx->base.size && ucx->peers != NULL; i++)
+        free(ucx->peers[i].record);
+    free(ucx->peers);
+    free(ucx->requests);
+    free(ucx);
+}
+
+static void ucx_close(struct transport *transport)
+{
+    struct ucx *ucx = (struct ucx *)transport;
+    ucx->closing = true;
+    if (ucx->local.worker != NULL)
+        ucx_data_close(ucx);
+    if (ucx->control.worker != NULL)
+        ucx_control_close(ucx);
+    segments_close(&ucx->segments);
+    ucx_free(ucx);
+}
+
+/* Tell why, take back what is under way, and let go of the memory that the caller gave. */
+static void ucx_abandon(struct transport *transport, enum shunt_status status, const char *cause)
+{
+    struct ucx *ucx = (struct ucx *)transport;
+    if (status != SHUNT_ERR_PEER && status != SHUNT_ERR_TIMEOUT)
+        ucx->lost_device = transport->first_local;
+    meet_report_failure(ucx->meet, transport->first_local, ucx->lost_device, status, cause);
+    if (ucx->control.worker != NULL)
+        ucx_last_words(ucx, status, ucx->meet->seen_lost ? ucx->meet->lost.text : cause);
+    if (ucx->local.worker != NULL) {
+        ucx_data_cancel(ucx);
+        ucx_data_close(ucx);
+    }
+}
+
+static enum shunt_status ucx_open(const struct transport_config *config, struct transport **transport_out,
+                                  struct shunt_err *err)
+{
+    struct deadline deadline = deadline_after(config->timeout_seconds);
+    struct ucx *ucx = calloc(1, sizeof(*ucx));
+    if (ucx != NULL)
+        ucx->peers = calloc(config->size, sizeof(*ucx->peers));
+    if (ucx == NULL || ucx->peers == NULL) {
+        free(ucx);
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u devices", config->size);
+    }
+    ucx->base = (struct transport){.ops = &transport_ucx,
+                                   .size = config->size,
+                                   .first_local = config->rank,
+                                   .local_count = 1,
+                                   .root = config->rank == 0};
+    ucx->meet = config->meet;
+    ucx->segments.fd = -1;
+    snprintf(ucx->where, sizeof(ucx->where), "at the meeting");
+    for (uint32_t i = 0; i < config->size; i++) {
+        ucx->peers[i].owner = ucx;
+        ucx->peers[i].device = i;
+    }
+    ucx_log_divert();
+    enum shunt_status st = ucx_meet_all(ucx, &deadline, err);
+    if (st == SHUNT_OK)
+        st = ucx_control_connect(ucx, &deadline, err);
+    if (st != SHUNT_OK) {
+        st = ucx_explain(ucx, st, err);
+        ucx_close(&ucx->base);
+        return st;
+    }
+    *transport_out = &ucx->base;
+    return SHUNT_OK;
+}
+
+const struct transport_ops transport_ucx = {
+    .name = "ucx",
+    .open = ucx_open,
+    .prepare = ucx_prepare,
+    .post = ucx_post,
+    .wait = ucx_wait,
+    .gather = ucx_gather,
+    .share = ucx_share,
+    .poll = ucx_poll,
+    .abandon = ucx_abandon,
+    .close = ucx_close,
+};

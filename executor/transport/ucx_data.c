@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of a round: tag sends and receives, all posted at once, then waited for together. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/ucx.h"
+
+#define CANCEL_SECONDS 0.5
+#define CONTROL_TURNS  64u /* look after the control worker at least this often */
+
+/* 16 bits of sequence, 21 of round, 20 of sender. */
+static uint64_t data_tag(const struct ucx *ucx, uint32_t round, uint32_t sender)
+{
+    return (uint64_t)(ucx->base.sequence & 0xFFFF) << 41 | (uint64_t)round << 20 | sender;
+}
+
+enum shunt_status ucx_prepare(struct transport *transport, uint32_t device, const struct transport_needs *needs,
+                              struct shunt_err *err)
+{
+    (void)device;
+    struct ucx *ucx = (struct ucx *)transport;
+    if (needs->max_messages > ucx->request_room) {
+        struct ucx_request *requests = realloc(ucx->requests, needs->max_messages * sizeof(*requests));
+        if (requests == NULL)
+            return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u requests", needs->max_messages);
+        ucx->requests = requests;
+        ucx->request_room = needs->max_messages;
+    }
+    for (uint32_t i = 0; i < needs->peer_count; i++) {
+        struct ucx_peer *peer = &ucx->peers[needs->peers[i]];
+        if (peer->data_ep != NULL)
+            continue;
+        const struct ucx_worker *worker = peer->here ? &ucx->local : &ucx->remote;
+        enum shunt_status st = ucx_endpoint(peer, worker, !peer->here, &peer->data_ep, err);
+        if (st != SHUNT_OK)
+            return ucx_explain(ucx, st, err);
+    }
+    return SHUNT_OK;
+}
+
+/* ---- requests ------------------------------------------------------------------- */
+
+static void request_done(struct ucx_request *request, ucs_status_t status)
+{
+    struct ucx *ucx = request->owner;
+    request->handle = NULL;
+    request->done = true;
+    ucx->pending--;
+    if (status != UCS_OK && status != UCS_ERR_CANCELED)
+        ucx_note_failure(ucx, request->message->peer, status);
+}
+
+static void on_sent(void *handle, ucs_status_t status, void *user_data)
+{
+    request_done(user_data, status);
+    ucp_request_free(handle);
+}
+
+static void on_received(void *handle, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    struct ucx_request *request = user_data;
+    if (status == UCS_OK)
+        request->message->arrived = info->length;
+    request_done(request, status);
+    ucp_request_free(handle);
+}
+
+static void start(struct ucx *ucx, struct transport_message *message)
+{
+    struct ucx_request *request = &ucx->requests[ucx->request_count++];
+    struct ucx_peer *peer = &ucx->peers[message->peer];
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                 .user_data = request};
+    ucs_status_ptr_t handle;
+    *request = (struct ucx_request){.owner = ucx, .message = message};
+    ucx->pending++;
+    if (message->direction == SHUNT_SEND) {
+        param.cb.send = on_sent;
+        handle = ucp_tag_send_nbx(peer->data_ep, message->data, message->bytes,
+                                  data_tag(ucx, ucx->round, ucx->base.first_local), &param);
+    } else {
+        param.cb.recv = on_received;
+        message->arrived = 0;
+        handle = ucp_tag_recv_nbx(peer->here ? ucx->local.worker : ucx->remote.worker, message->data, message->bytes,
+                                  data_tag(ucx, ucx->round, message->peer), UINT64_MAX, &param);
+    }
+    if (!UCS_PTR_IS_PTR(handle))
+        request_done(request, UCS_PTR_STATUS(handle));
+    else if (!request->done) /* the callback may have run inside the call, and freed it */
+        request->handle = handle;
+}
+
+enum shunt_status ucx_post(struct transport *transport, uint32_t device, uint32_t round,
+                           struct transport_message *messages, uint32_t count, struct shunt_err *err)
+{
+    struct ucx *ucx = (struct ucx *)transport;
+    (void)device;
+    if (ucx->pending != 0 || count > ucx->request_room)
+        return shunt_fail(err, SHUNT_ERR_INTERNAL, "round %u: %u messages posted, %u pending, room for %u", round,
+                          count, ucx->pending, ucx->request_room);
+    ucx->round = round;
+    if (round == TRANSPORT_PAIR_ROUND)
+        snprintf(ucx->where, sizeof(ucx->where), "while peers compared their messages");
+    else
+        snprintf(ucx->where, sizeof(ucx->where), "in round %u", round);
+    ucx->request_count = 0;
+    for (uint32_t i = 0; i < count; i++) { /* receives first, so that data finds its place */
+        if (messages[i].direction == SHUNT_RECV)
+            start(ucx, &messages[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (messages[i].direction == SHUNT_SEND)
+            start(ucx, &messages[i]);
+    }
+    return SHUNT_OK;
+}
+
+/* ---- wait ----------------------------------------------------------------------- */
+
+static enum shunt_status time_out(struct ucx *ucx, double seconds, struct shunt_err *err)
+{
+    char names[400] = "", silent[400];
+    size_t used = 0;
+    uint32_t open = 0;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < ucx->request_count; i++) {
+        const struct ucx_request *request = &ucx->requests[i];
+        if (request->handle == NULL)
+            continue;
+        char who[160];
+        ucx_print_peer(ucx, request->message->peer, who, sizeof(who));
+        if (used + 200 < sizeof(names))
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s %s", open == 0 ? "" : ", ",
+                                     request->message->direction == SHUNT_SEND ? "sending to" : "receiving from", who);
+        if (open++ == 0)
+            ucx->lost_device = request->message->peer;
+        bytes += request->message->bytes;
+    }
+    ucx_print_silent(ucx, seconds, silent, sizeof(silent));
+    return shunt_fail(
+        err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
+        ucx->where, silent, open, ucx->request_count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
+}
+
+enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const struct deadline *deadline,
+                           struct shunt_err *err)
+{
+    struct ucx *ucx = (struct ucx *)transport;
+    uint32_t idle = 0;
+    (void)round;
+    for (uint32_t turn = 1; ucx->pending != 0; turn++) {
+        unsigned moved = ucp_worker_progress(ucx->local.worker);
+        if (ucx->remote.worker != NULL)
+            moved += ucp_worker_progress(ucx->remote.worker);
+        if (moved != 0 && turn % CONTROL_TURNS != 0) {
+            idle = 0;
+            continue;
+        }
+        enum shunt_status st = ucx_poll(transport, err);
+        if (st != SHUNT_OK)
+            return st;
+        if (deadline_passed(deadline))
+            return time_out(ucx, deadline->seconds, err);
+        if (moved == 0)
+            ucx_idle(&idle);
+    }
+    return ucx->failed ? ucx_poll(transport, err) : SHUNT_OK;
+}
+
+/* ---- end ------------------------------------------------------------------------ */
+
+void ucx_data_cancel(struct ucx *ucx)
+{
+    struct deadline deadline = deadline_after(CANCEL_SECONDS);
+    for (uint32_t i = 0; i < ucx->request_count; i++) {
+        struct ucx_request *request = &ucx->requests[i];
+        if (request->handle == NULL)
+            continue;
+        const struct ucx_peer *peer = &ucx->peers[request->message->peer];
+        ucp_request_cancel(peer->here ? ucx->local.worker : ucx->remote.worker, request->handle);
+    }
+    while (ucx->pending != 0 && !deadline_passed(&deadline))
+        ucx_progress(ucx);
+}
+
+void ucx_data_close(struct ucx *ucx)
+{
+    bool force = ucx->pending != 0 || ucx->failed;
+    for (uint32_t i = 0; i < ucx->base.size; i++) {
+        struct ucx_peer *peer = &ucx->peers[i];
+        if (peer->data_ep != NULL && (!force || !peer->here)) /* force needs error mode peer */
+            ucx_endpoint_close(ucx, peer->data_ep, force);
+        peer->data_ep = NULL;
+    }
+    ucx_worker_close(&ucx->local);
+    ucx_worker_close(&ucx->remote);
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the process-level tests of shunt-exec share: plans, runs, leftovers, TAP."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+EXEC, MAKE_PLAN = sys.argv[1], sys.argv[2]
+TIMEOUT = 120  # of a whole run: far above what any test needs
+
+
+class Skip(Exception):
+    """A case that cannot run here."""
+
+
+def make_plan(folder, name, *numbers):
+    """See make_plan.c: FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap]."""
+    path = os.path.join(folder, name)
+    subprocess.run([MAKE_PLAN, path] + [str(n) for n in numbers], check=True)
+    return path
+
+
+def has_ucx():
+    text = subprocess.run([EXEC, "--list"], capture_output=True, text=True, check=True).stdout
+    return not re.search(r"transport ucx .*not supported", text)
+
+
+def clean_environment(extra=None):
+    names = ("SHUNT_", "UCX_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(names)}
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MPI_LOCALRANKID"):
+        env.pop(name, None)
+    env.update(extra or {})
+    return env
+
+
+def start(*args, env=None):
+    return subprocess.Popen([EXEC] + [str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env=clean_environment(env))
+
+
+class Done:
+    def __init__(self, process):
+        self.out, self.err = process.communicate(timeout=TIMEOUT)
+        self.code = process.returncode
+
+    def __str__(self):
+        return f"exit {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+def run(*args, env=None):
+    return Done(start(*args, env=env))
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(p) for p in file.read().split()]
+    except OSError:
+        return []
+
+
+def wait_for_children(process, count, seconds=30):
+    """Pids of the children, in the order of their devices."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = children(process.pid)
+        if len(found) == count:
+            return found
+        time.sleep(0.002)
+    raise AssertionError(f"{count} children did not come up: {children(process.pid)}")
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def segments():
+    """Names in /dev/shm and ids of System V segments."""
+    shm = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    with open("/proc/sysvipc/shm", encoding="ascii") as file:
+        ids = {line.split()[1] for line in file.readlines()[1:]}
+    return {n for n in shm if "ucx" in n or "shunt" in n}, ids
+
+
+class Watch:
+    """Nothing may stay behind: no process, shared memory or temporary folder. Other runs on the same machine may
+    come and go: what is theirs vanishes by itself, so that only what stays for a while counts."""
+
+    def __init__(self):
+        self.before = self.leftovers()
+        self.pids = []
+
+    @staticmethod
+    def leftovers():
+        shm, ids = segments()
+        temp = {n for n in os.listdir(tempfile.gettempdir()) if n.startswith(("shunt-exec", "ucx"))}
+        return {f"/dev/shm/{n}" for n in shm} | {f"System V segment {i}" for i in ids} | temp
+
+    def check(self):
+        end = time.monotonic() + 5
+        left = None
+        while left is None or (left and time.monotonic() < end):
+            time.sleep(0.01 if left else 0)
+            left = {f"process {p}" for p in self.pids if alive(p)} | (self.leftovers() - self.before)
+        assert not left, f"left behind: {left}"
+
+
+def expect(done, code, *texts):
+    assert done.code == code, f"want exit {code}: {done}"
+    for text in texts:
+        assert text in done.out or text in done.err, f"no \"{text}\" in: {done}"
+
+
+def main(cases):
+    failed = 0
+    for number, case in enumerate(cases, 1):
+        try:
+            with tempfile.TemporaryDirectory(prefix="exec-test-") as folder:
+                case(folder)
+            print(f"ok {number} - {case.__name__}")
+        except Skip as reason:
+            print(f"ok {number} - {case.__name__} # SKIP {reason}")
+        except Exception:  # a failing case must not hide the others
+            failed += 1
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+            print(f"not ok {number} - {case.__name__}")
+        sys.stdout.flush()
+    print(f"1..{len(cases)}")
+    sys.exit(failed != 0)
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

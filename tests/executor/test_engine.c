@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The replay engine over loopback: results, binding, states, memory, and transports that misbehave. */
+#include <stdlib.h>
+
+#include "harness.h"
+#include "rig.h"
+
+static const struct rig_options plain = {.watched = -1};
+static const struct rig_options tracked = {.track = true, .watched = -1};
+static const struct rig_options faulty = {.transport = &transport_faulty, .track = true, .watched = -1};
+
+static void moves_the_tiny_plan(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &tracked);
+    rig_bind(&rig, 11, false);
+    CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+    struct contents_report report = rig_check(&rig, 11, false);
+    CHECK_EQ_U64(report.checked_bytes, 2 * 8 * 2 * 2 + 2 * 16 + 24);
+    CHECK_EQ_U64(report.wrong_bytes, 0);
+    CHECK_EQ_U64(report.never_bytes, 0);
+    CHECK_STR(report.first, "");
+    report = rig_check(&rig, 12, false);
+    CHECK(report.wrong_bytes > 0);
+    uint64_t moved = 0, received = 0;
+    for (uint32_t d = 0; d < 3; d++) {
+        struct shunt_exec_stats stats;
+        shunt_exec_get_stats(rig.execs[d], &stats);
+        const struct shunt_plan_summary *summary = shunt_plan_get_summary(rig.plan);
+        moved += stats.sent_bytes;
+        received += stats.received_bytes;
+        CHECK_EQ_U64(stats.peak_bytes + summary->reserve + summary->transport, stats.plan_peak_bytes);
+    }
+    CHECK_EQ_U64(moved, shunt_plan_get_summary(rig.plan)->moved);
+    CHECK_EQ_U64(received, moved);
+    rig_close(&rig);
+}
+
+static void runs_again_with_other_memory(void)
+{
+    /* three runs, each over new memory: the third result is as good as the first */
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &plain);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        rig_bind(&rig, seed, false);
+        CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+        CHECK_EQ_U64(rig_check(&rig, seed, false).wrong_bytes, 0);
+        rig_unbind(&rig);
+    }
+    rig_close(&rig);
+}
+
+static void refuses_a_changed_buffer_table(void)
+{
+    static const struct {
+        const char *name;
+        unsigned dtype;
+        uint64_t bytes;
+        enum shunt_status status;
+        const char *text;
+    } rows[] = {
+        {"param/embed.weight", SHUNT_DTYPE_BF16, 12, SHUNT_ERR_MISMATCH,
+         "buffer table changed: param/embed.weight has 12 bytes, plan says 24"},
+        {"param/embed.weight", SHUNT_DTYPE_BF16, 48, SHUNT_ERR_MISMATCH, "has 48 bytes"},
+        {"param/embed.weight", SHUNT_DTYPE_FP16, 24, SHUNT_ERR_MISMATCH,
+         "buffer table changed: param/embed.weight is fp16, plan says bf16"},
+        {"param/embed.weight", 99, 24, SHUNT_ERR_MISMATCH, "of no known dtype"},
+        {"param/embed", SHUNT_DTYPE_BF16, 24, SHUNT_ERR_MISMATCH, "no old-side buffer param/embed on device 0"},
+        {"grad/embed.weight", SHUNT_DTYPE_BF16, 24, SHUNT_ERR_MISMATCH, "no old-side buffer"},
+        {"param/embed.weight", SHUNT_DTYPE_BF16, 24, SHUNT_OK, ""},
+    };
+    struct rig rig;
+    static _Alignas(8) char memory[64];
+    rig_open(&rig, build_tiny(), &plain);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        rig.err.text[0] = '\0';
+        enum shunt_status st = shunt_exec_bind(rig.execs[0], SHUNT_SIDE_FROM, rows[i].name, rows[i].dtype, memory,
+                                               rows[i].bytes, &rig.err);
+        CHECK_EQ_U64(st, rows[i].status);
+        CHECK_CONTAINS(rig.err.text, rows[i].text);
+    }
+    CHECK_EQ_U64(shunt_exec_bind(rig.execs[0], SHUNT_SIDE_FROM, "param/embed.weight", SHUNT_DTYPE_BF16, memory + 1, 24,
+                                 &rig.err),
+                 SHUNT_ERR_USAGE);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_USAGE);
+    CHECK_CONTAINS(rig.err.text, "not bound");
+    rig_close(&rig);
+}
+
+static void keeps_to_its_states(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &plain);
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_VERIFIED);
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[2]), SHUNT_EXEC_BOUND); /* nothing to bind on a newcomer */
+    CHECK_EQ_U64(shunt_exec_trust(rig.execs[0], &rig.err), SHUNT_ERR_USAGE);
+    rig_bind(&rig, 1, false);
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_BOUND);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_OK);
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_DONE);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_USAGE);
+    CHECK_EQ_U64(
+        shunt_exec_bind(rig.execs[0], SHUNT_SIDE_FROM, "param/embed.weight", SHUNT_DTYPE_BF16, &rig, 24, &rig.err),
+        SHUNT_ERR_USAGE);
+    CHECK_CONTAINS(rig.err.text, "in state done");
+    rig_close(&rig);
+
+    struct shunt_exec *exec;
+    struct shunt_exec_config config = {.plan_path = "/nonexistent.plan"};
+    CHECK_EQ_U64(shunt_exec_open(&config, &exec, &rig.err), SHUNT_ERR_IO);
+    shunt_exec_close(NULL);
+    shunt_world_close(NULL);
+}
+
+static void verifies_the_plan(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &plain);
+    struct shunt_exec *exec;
+    struct shunt_exec_config config = {.plan = rig.plan, .device = 1};
+    CHECK_EQ_U64(shunt_exec_open(&config, &exec, &rig.err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_exec_bind(exec, SHUNT_SIDE_FROM, "param/norm.weight", SHUNT_DTYPE_FP32, &rig, 16, &rig.err),
+                 SHUNT_ERR_USAGE);
+    CHECK_MSG(shunt_exec_verify(exec, &rig.err) == SHUNT_OK, "%s", rig.err.text);
+    CHECK_EQ_U64(shunt_exec_get_state(exec), SHUNT_EXEC_VERIFIED);
+    shunt_exec_close(exec);
+    config.device = 3;
+    CHECK_EQ_U64(shunt_exec_open(&config, &exec, &rig.err), SHUNT_ERR_USAGE);
+    rig_close(&rig);
+}
+
+static void allocates_and_releases_as_planned(void)
+{
+    static const char *const want[] = {"a24 param/embed.weight", "r24 param/embed.weight", "a24 exp_avg/flat",
+                                       "r4 exp_avg/flat"};
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &(struct rig_options){.watched = 1});
+    rig_bind(&rig, 1, false);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_OK);
+    CHECK_EQ_U64(rig_check(&rig, 1, false).wrong_bytes, 0);
+    uint32_t allocs = 0, releases = 0;
+    for (uint32_t i = 0; i < rig.event_count; i++) {
+        allocs += rig.events[i].what == 'a';
+        releases += rig.events[i].what == 'r';
+        CHECK(strcmp(rig.events[i].name, "param/norm.weight") != 0); /* kept */
+    }
+    CHECK_EQ_U64(allocs, 2);
+    CHECK_EQ_U64(releases, 2);
+    CHECK_EQ_U64(rig.events[0].what, 'a');
+    CHECK_STR(rig.events[0].name, want[0] + 4);
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(rig.execs[1]); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(rig.execs[1], i, &buffer);
+        if (buffer.side == SHUNT_SIDE_FROM)
+            CHECK(buffer.data == NULL);
+        if (buffer.side == SHUNT_SIDE_TO)
+            device_host.free(buffer.data, buffer.bytes);
+    }
+    rig_close(&rig);
+}
+
+static void stops_when_memory_runs_out(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &(struct rig_options){.watched = 1});
+    rig_bind(&rig, 1, false);
+    rig.refuse_alloc = "param/embed.weight";
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_NOMEM);
+    CHECK_CONTAINS(rig.err.text, "device 1: round 0: no memory for param/embed.weight");
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_FAILED);
+    rig_close(&rig);
+}
+
+static void uses_memory_that_the_caller_bound(void)
+{
+    static _Alignas(64) unsigned char mine[32];
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &plain);
+    rig_bind(&rig, 5, false);
+    CHECK_EQ_U64(
+        shunt_exec_bind(rig.execs[1], SHUNT_SIDE_TO, "param/embed.weight", SHUNT_DTYPE_BF16, mine, 32, &rig.err),
+        SHUNT_OK);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_OK);
+    CHECK_EQ_U64(rig_check(&rig, 5, false).wrong_bytes, 0);
+    CHECK(mine[0] != 0 || mine[1] != 0 || mine[2] != 0);
+    rig_close(&rig);
+}
+
+/* ---- transports that misbehave ---------------------------------------------------- */
+
+struct fault_case {
+    const char *name;
+    struct fault fault;
+    bool zeros;
+    const char *tensor; /* the report names it, and */
+    const char *text;
+};
+
+/* round 0: device 2 receives columns of embed from devices 0 and 1; round 1: device 1 receives flat from 0 */
+static const struct fault_case fault_table[] = {
+    {"skip", {FAULT_SKIP, 0, 2, 0}, false, "param/embed.weight", "6 elements were never written"},
+    {"skip, all zeros", {FAULT_SKIP, 0, 2, 0}, true, "param/embed.weight", "local elements [0, 6)"},
+    {"skip the last round", {FAULT_SKIP, 1, 1, 0}, false, "exp_avg/flat", "5 elements were never written"},
+    {"lie", {FAULT_LIE, 0, 2, 1}, false, "param/embed.weight", "6 elements wrong"},
+    {"lie, all zeros", {FAULT_LIE, 0, 2, 1}, true, "param/embed.weight", "found 0xa5a5, expected 0x0000"},
+    {"lie, all zeros, kept source", {FAULT_LIE, 1, 2, 1}, true, "param/norm.weight", "the first at [0]"},
+    {"truncate", {FAULT_TRUNCATE, 1, 1, 0}, false, "exp_avg/flat", "2 elements were never written"},
+    {"truncate, all zeros", {FAULT_TRUNCATE, 1, 1, 0}, true, "exp_avg/flat", "local elements [3, 5)"},
+    {"corrupt", {FAULT_CORRUPT, 0, 1, 0}, false, "param/embed.weight", "1 elements wrong on device 1 (new rank 0)"},
+    {"corrupt, all zeros", {FAULT_CORRUPT, 1, 2, 1}, true, "param/norm.weight", "found 0x00000010"},
+};
+
+static void faults_are_found_and_named(void)
+{
+    for (size_t i = 0; i < sizeof(fault_table) / sizeof(fault_table[0]); i++) {
+        const struct fault_case *row = &fault_table[i];
+        struct rig rig;
+        fault = row->fault;
+        rig_open(&rig, build_tiny(), &faulty);
+        rig_bind(&rig, 3, row->zeros);
+        CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s: %s", row->name, rig.err.text);
+        struct contents_report report = rig_check(&rig, 3, row->zeros);
+        CHECK_MSG(report.wrong_bytes + report.never_bytes > 0, "%s", row->name);
+        CHECK_CONTAINS(report.first, row->tensor);
+        CHECK_CONTAINS(report.first, row->text);
+        fault.kind = FAULT_NONE;
+        rig_close(&rig);
+    }
+}
+
+static void missing_bytes_end_a_run_without_check(void)
+{
+    struct rig rig;
+    fault = (struct fault){FAULT_TRUNCATE, 1, 1, 0};
+    rig_open(&rig, build_tiny(), &(struct rig_options){.transport = &transport_faulty, .watched = -1});
+    rig_bind(&rig, 3, false);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_TRANSPORT);
+    CHECK_CONTAINS(rig.err.text, "device 1: round 1: 16 of 32 bytes came from device 0");
+    fault.kind = FAULT_NONE;
+    rig_close(&rig);
+}
+
+static void ends_of_unlike_size_end_a_run(void)
+{
+    struct rig rig;
+    fault = (struct fault){FAULT_SHORT, 1, 1, 0};
+    rig_open(&rig, build_tiny(), &faulty);
+    rig_bind(&rig, 3, false);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_TRANSPORT);
+    CHECK_CONTAINS(rig.err.text, "32 bytes here, 16 there");
+    fault.kind = FAULT_NONE;
+    rig_close(&rig);
+}
+
+/* ---- plans that only the reader has seen ------------------------------------------ */
+
+static void pairs_are_compared_before_anything_moves(void)
+{
+    struct build *build = build_tiny();
+    build_message_at(build, 1, TINY_D1_RECV_FLAT)->bytes = 16;
+    struct rig rig;
+    rig_open(&rig, build, &plain);
+    rig_bind(&rig, 3, false);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_MISMATCH);
+    CHECK_CONTAINS(rig.err.text,
+                   "device 0 would send 2 messages of 48 bytes in all to device 1, which expects 2 of 32");
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_BOUND);
+    rig_close(&rig);
+}
+
+static void a_missing_receive_is_found(void)
+{
+    struct build *build = build_tiny();
+    build_remove_message(build, 2, TINY_D2_RECV_NORM);
+    struct rig rig;
+    rig_open(&rig, build, &plain);
+    rig_bind(&rig, 3, false);
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_MISMATCH);
+    CHECK_CONTAINS(rig.err.text, "device 1 would send 2 messages");
+    rig_close(&rig);
+}
+
+static void uses_outside_a_lifetime_are_refused(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t device, buffer;
+        uint32_t alloc_round, free_round;
+        const char *text;
+    } rows[] = {
+        {"written before it exists", 1, TINY_D1_EMBED_NEW, 1, SHUNT_PLAN_NONE, "writes param/embed.weight"},
+        {"read after it was freed", 0, TINY_D0_FLAT, SHUNT_PLAN_NONE, 0, "reads exp_avg/flat"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct build *build = build_tiny();
+        struct shunt_plan_buffer *buffer = build_buffer_at(build, rows[i].device, rows[i].buffer);
+        buffer->alloc_round = rows[i].alloc_round;
+        buffer->free_round = rows[i].free_round;
+        struct image image = build_encode(build);
+        build_destroy(build);
+        struct shunt_plan *plan;
+        struct shunt_exec *exec;
+        struct shunt_err err = {{0}};
+        CHECK_EQ_U64(shunt_plan_open_memory(image.bytes, image.size, &plan, &err), SHUNT_OK);
+        struct shunt_exec_config config = {.plan = plan, .device = rows[i].device};
+        CHECK_EQ_U64(shunt_exec_open(&config, &exec, &err), SHUNT_ERR_PLAN);
+        CHECK_CONTAINS(err.text, rows[i].text);
+        shunt_plan_close(plan);
+        image_finish(&image);
+    }
+}
+
+static void one_name_twice_is_refused(void)
+{
+    struct build *build = build_tiny();
+    build_buffer_at(build, 0, TINY_D0_NORM)->tensor = TINY_EMBED; /* reads, but both are param/embed.weight now */
+    build_buffer_at(build, 0, TINY_D0_NORM)->holding_count = 0;
+    build_buffer_at(build, 0, TINY_D0_FLAT)->holding_begin = 1;
+    build_buffer_at(build, 0, TINY_D0_FLAT)->holding_count = 3;
+    struct image image = build_encode(build);
+    build_destroy(build);
+    struct shunt_plan *plan;
+    struct shunt_exec *exec;
+    struct shunt_err err = {{0}};
+    CHECK_EQ_U64(shunt_plan_open_memory(image.bytes, image.size, &plan, &err), SHUNT_OK);
+    struct shunt_exec_config config = {.plan = plan, .device = 0};
+    CHECK_EQ_U64(shunt_exec_open(&config, &exec, &err), SHUNT_ERR_PLAN);
+    shunt_plan_close(plan);
+    image_finish(&image);
+}
+
+static const struct test_case cases[] = {
+    {"moves_the_tiny_plan", moves_the_tiny_plan},
+    {"runs_again_with_other_memory", runs_again_with_other_memory},
+    {"refuses_a_changed_buffer_table", refuses_a_changed_buffer_table},
+    {"keeps_to_its_states", keeps_to_its_states},
+    {"verifies_the_plan", verifies_the_plan},
+    {"allocates_and_releases_as_planned", allocates_and_releases_as_planned},
+    {"stops_when_memory_runs_out", stops_when_memory_runs_out},
+    {"uses_memory_that_the_caller_bound", uses_memory_that_the_caller_bound},
+    {"faults_are_found_and_named", faults_are_found_and_named},
+    {"missing_bytes_end_a_run_without_check", missing_bytes_end_a_run_without_check},
+    {"ends_of_unlike_size_end_a_run", ends_of_unlike_size_end_a_run},
+    {"pairs_are_compared_before_anything_moves", pairs_are_compared_before_anything_moves},
+    {"a_missing_receive_is_found", a_missing_receive_is_found},
+    {"uses_outside_a_lifetime_are_refused", uses_outside_a_lifetime_are_refused},
+    {"one_name_twice_is_refused", one_name_twice_is_refused},
+};
+TEST_MAIN(cases)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that die, stop or are stopped at any moment: everybody ends in time, names the device that was lost,
+and leaves nothing behind. Needs two arguments: the programs shunt-exec and make_plan. SHUNT_FAULT_TRIALS sets how
+many random moments are tried."""
+
+import os
+import random
+import re
+import signal
+import time
+
+import process_rig as rig
+
+TRIALS = int(os.environ.get("SHUNT_FAULT_TRIALS", "8"))
+SECONDS = 10  # from the fault to the end of everybody
+
+
+def need_ucx():
+    if not rig.has_ucx():
+        raise rig.Skip("built without UCX")
+
+
+def long_plan(folder):
+    """Several seconds of many small rounds, and enough bytes to fill and to check."""
+    return rig.make_plan(folder, "long.plan", 2, 4, 3000, 64, 640, 3000, 2)
+
+
+def kill_one(plan, delay, device, number=signal.SIGKILL, extra=()):
+    """Start four devices, hit one of them after a while, and return how it ended."""
+    watch = rig.Watch()
+    process = rig.start(plan, "--launch", 4, "--fill", 1, "--check", *extra)
+    pids = rig.wait_for_children(process, 4)
+    watch.pids = pids + [process.pid]
+    time.sleep(delay)
+    victim = pids[device]
+    there = rig.alive(victim)
+    try:
+        os.kill(victim, number)
+    except ProcessLookupError:
+        there = False
+    begin = time.monotonic()
+    done = rig.Done(process)
+    seconds = time.monotonic() - begin
+    watch.check()
+    return there, done, seconds
+
+
+def run_length(plan):
+    begin = time.monotonic()
+    rig.expect(rig.run(plan, "--launch", 4, "--fill", 1, "--check"), 0)
+    return time.monotonic() - begin
+
+
+def survives_kills_at_any_moment(folder):
+    need_ucx()
+    plan = long_plan(folder)
+    length = run_length(plan)
+    rng = random.Random(1)
+    hits = 0
+    for trial in range(TRIALS):
+        device = rng.randrange(4)
+        delay = rng.random() * length * (trial + 1) / TRIALS
+        there, done, seconds = kill_one(plan, delay, device)
+        if not there or done.code == 0:  # it was over already
+            rig.expect(done, 0)
+            continue
+        hits += 1
+        assert done.code == 3, f"after {delay:.3f} s: {done}"
+        assert seconds < SECONDS, f"{seconds} s: {done}"
+        lost = set(re.findall(r"device (\d+) \(pid \d+, host [^)]*\) is lost", done.err))
+        assert lost == {str(device)}, f"killed {device} after {delay:.3f} s: {done}"
+        assert f"shunt-exec: device {device} (pid" in done.err, done
+        for other in range(4):
+            said = re.search(rf"^shunt-exec: device {other}: device {device} \(pid", done.err, re.M)
+            assert (said is not None) == (other != device), f"device {other}: {done}"
+        assert "OK:" not in done.out, done
+    assert hits >= TRIALS // 2, f"only {hits} of {TRIALS} kills came in time"
+
+
+def a_death_at_the_very_start(folder):
+    need_ucx()
+    plan = long_plan(folder)
+    for trial in range(TRIALS):
+        device = trial % 4
+        there, done, seconds = kill_one(plan, 0.01 * trial, device)
+        assert there and done.code == 3 and seconds < SECONDS, f"{seconds} s: {done}"
+        assert f"device {device} (pid" in done.err and "is lost" in done.err, done
+
+
+def a_stopped_process_times_out(folder):
+    need_ucx()
+    plan = long_plan(folder)
+    length = run_length(plan)
+    for device, delay in ((0, 0.5 * length), (2, 0.1 * length), (3, 0.7 * length)):
+        there, done, seconds = kill_one(plan, delay, device, signal.SIGSTOP, ("--timeout", 2))
+        if there and done.code != 0:
+            assert done.code == 3 and "timed out after 2 s" in done.err, done
+            assert f"device {device} (pid" in done.err, done
+            assert seconds < 2 + 2 * SECONDS, f"{seconds} s: {done}"
+
+
+def a_signal_to_the_launcher_ends_all(folder):
+    need_ucx()
+    plan = long_plan(folder)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        watch = rig.Watch()
+        process = rig.start(plan, "--launch", 4, "--fill", 1, "--check")
+        watch.pids = rig.wait_for_children(process, 4) + [process.pid]
+        time.sleep(0.3)
+        begin = time.monotonic()
+        process.send_signal(number)
+        done = rig.Done(process)
+        assert time.monotonic() - begin < SECONDS, done
+        if number == signal.SIGKILL:
+            assert done.code == -number, done
+        else:
+            rig.expect(done, 3, f"stopped by signal {int(number)}")
+        watch.check()
+
+
+def a_death_while_storing_leaves_whole_files(folder):
+    need_ucx()
+    plan = rig.make_plan(folder, "a.plan", 2, 4, 12, 2048, 2048, 12, 2)
+    rng = random.Random(3)
+    out = os.path.join(folder, "out")
+    os.makedirs(out)
+    whole = {f"rank-0000{r}.safetensors" for r in range(4)}
+    for _ in range(TRIALS):
+        process = rig.start(plan, "--launch", 4, "--fill", 1, "--store", out)
+        pids = rig.wait_for_children(process, 4)
+        end = time.monotonic() + 30
+        while time.monotonic() < end and process.poll() is None and not os.listdir(out):
+            time.sleep(0.001)
+        time.sleep(0.05 * rng.random())
+        try:
+            os.kill(pids[rng.randrange(4)], signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        done = rig.Done(process)
+        assert done.code in (0, 3), done
+        names = set(os.listdir(out))
+        assert names <= whole, names
+        for name in names:
+            assert os.path.getsize(os.path.join(out, name)) > 12 * 2048 * 512 * 2, name
+            os.unlink(os.path.join(out, name))
+
+
+def members_of_another_launcher_die(folder):
+    need_ucx()
+    plan = long_plan(folder)
+    meet = os.path.join(folder, "meet")
+    os.makedirs(meet)
+    rng = random.Random(2)
+    length = run_length(plan)
+    for trial in range(3):
+        watch = rig.Watch()
+        runs = [rig.start(plan, "--meet", meet, "--job", f"j{trial}", "--fill", 1, "--check",
+                          env={"SHUNT_RANK": str(r), "SHUNT_WORLD_SIZE": "4"}) for r in range(4)]
+        watch.pids = [r.pid for r in runs]
+        time.sleep(length * (0.1 + 0.6 * rng.random()))
+        victim = rng.randrange(4)
+        begin = time.monotonic()
+        runs[victim].kill()
+        done = [rig.Done(r) for r in runs]
+        if done[victim].code == 0:  # it was over already
+            continue
+        assert time.monotonic() - begin < SECONDS, [str(d) for d in done]
+        for rank, each in enumerate(done):
+            if rank != victim:
+                rig.expect(each, 3, f"device {victim} (pid", "is lost")
+        watch.check()
+        assert os.listdir(meet) == [], os.listdir(meet)
+
+
+rig.main([
+    survives_kills_at_any_moment,
+    a_death_at_the_very_start,
+    a_stopped_process_times_out,
+    a_signal_to_the_launcher_ends_all,
+    a_death_while_storing_leaves_whole_files,
+    members_of_another_launcher_die,
+])

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shunt-exec as a user runs it: results, refusals, chains, files, other launchers. Needs two arguments: the
+programs shunt-exec and make_plan."""
+
+import json
+import os
+import re
+import struct
+import time
+
+import process_rig as rig
+
+MASK = (1 << 64) - 1
+
+
+def mix(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def pattern(seed, state, name, count):
+    """The first `count` bytes of a tensor's stream, written from io/pattern.h's description."""
+    key = mix((seed + 0x9E3779B97F4A7C15) & MASK) ^ mix(state + 1)
+    for c in name.encode():
+        key = (mix(key ^ c) + 0x9E3779B97F4A7C15) & MASK
+    key = mix(key)
+    return b"".join(struct.pack("<Q", mix((key + i) & MASK)) for i in range(count // 8 + 1))[:count]
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__")
+    body = data[8 + length:]
+    return {n: (e["shape"], body[e["data_offsets"][0]:e["data_offsets"][1]]) for n, e in header.items()}
+
+
+def need_ucx():
+    if not rig.has_ucx():
+        raise rig.Skip("built without UCX")
+
+
+def runs_over_loopback(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    done = rig.run(plan, "--transport", "loopback", "--fill", 7, "--check")
+    rig.expect(done, 0)
+    assert done.out.splitlines()[-1] == "OK: 700 bytes moved, 1200 bytes checked, 0 wrong", done
+    assert "1200 bytes checked, 0 wrong, 0 never written" in done.out, done
+
+
+def runs_over_ucx(folder):
+    need_ucx()
+    watch = rig.Watch()
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    done = rig.run(plan, "--launch", 3, "--fill", 7, "--check")
+    rig.expect(done, 0)
+    assert done.out.splitlines()[-1] == "OK: 700 bytes moved, 1200 bytes checked, 0 wrong", done
+    done = rig.run(plan, "--launch", 3, "--transport", "ucx")
+    rig.expect(done, 0)
+    assert done.out.splitlines()[-1] == "OK: 700 bytes moved", done
+    watch.check()
+
+
+def moves_large_messages(folder):
+    need_ucx()
+    plan = rig.make_plan(folder, "a.plan", 3, 4, 7, 1000, 3001, 4, 2)
+    done = rig.run(plan, "--launch", 4, "--fill", 1, "--check")
+    rig.expect(done, 0, ", 0 wrong, 0 never written")
+
+
+def stays_under_its_peak(folder):
+    """What the kernel counts as resident, against what the plan says: a few megabytes more for program and UCX."""
+    need_ucx()
+    plan = rig.make_plan(folder, "a.plan", 3, 4, 40, 1024, 1024, 20, 2)
+    process = rig.start(plan, "--launch", 4, "--fill", 1, "--json")
+    pids = rig.wait_for_children(process, 4)
+    high = [0] * 4
+    while process.poll() is None:
+        for i, pid in enumerate(pids):
+            try:
+                with open(f"/proc/{pid}/maps", encoding="ascii") as file:
+                    if "libasan" in file.read():
+                        process.communicate()
+                        raise rig.Skip("a sanitiser has memory of its own")
+                with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                    high[i] = max(high[i], int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) * 1024)
+            except (OSError, AttributeError):
+                pass
+        time.sleep(0.002)
+    done = rig.Done(process)
+    rig.expect(done, 0)
+    for device in json.loads(done.out)["plans"][0]["devices"]:
+        assert device["peak_bytes"] > 10e6, device
+        assert high[device["device"]] < device["plan_peak_bytes"] + 24e6, (high, device)
+
+
+def prints_json(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    for how in (["--transport", "loopback"], ["--launch", "3"]):
+        if how[0] == "--launch" and not rig.has_ucx():
+            continue
+        done = rig.run(plan, *how, "--fill", 7, "--check", "--json")
+        rig.expect(done, 0)
+        report = json.loads(done.out)
+        assert report["status"] == "ok" and report["error"] is None and report["devices"] == 3, report
+        assert report["totals"]["moved"] == 700 and report["totals"]["checked"] == 1200, report
+        first = report["plans"][0]
+        assert len(first["plan_id"]) == 64 and len(first["devices"]) == 3, report
+        for device in first["devices"]:
+            assert 0 < device["peak_bytes"] <= device["plan_peak_bytes"], device
+        assert sum(d["moved_sent"] for d in first["devices"]) == 700, report
+        assert sum(d["moved_received"] for d in first["devices"]) == 700, report
+    done = rig.run(os.path.join(folder, "none.plan"), "--launch", 3, "--json")
+    rig.expect(done, 3)
+    report = json.loads(done.out)
+    assert report["status"] == "io" and "none.plan" in report["error"], report
+
+
+def runs_a_chain(folder):
+    there = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    back = rig.make_plan(folder, "b.plan", 2, 3, 5, 10, 11, 2, 1, "swap")
+    ways = [["--transport", "loopback"]] + ([["--launch", "3"]] if rig.has_ucx() else [])
+    for how in ways:
+        done = rig.run(there, back, there, *how, "--fill", 7, "--check")
+        rig.expect(done, 0)
+        assert done.out.splitlines()[-1] == "OK: 2100 bytes moved, 3500 bytes checked, 0 wrong", done
+    done = rig.run(there, there, "--transport", "loopback")
+    rig.expect(done, 1, "is not the old layout of")
+    other = rig.make_plan(folder, "c.plan", 2, 3, 5, 12, 11, 2, 1, "swap")
+    rig.expect(rig.run(there, other, "--transport", "loopback"), 1, "different models")
+
+
+def stores_and_loads(folder):
+    there = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
+    back = rig.make_plan(folder, "b.plan", 2, 3, 3, 10, 11, 2, 1, "swap")
+    how = ["--launch", "3"] if rig.has_ucx() else ["--transport", "loopback"]
+    new, old = os.path.join(folder, "new"), os.path.join(folder, "old")
+    rig.expect(rig.run(there, *how, "--fill", 5, "--store", new), 0)
+    rig.expect(rig.run(back, *how, "--load", new, "--store", old), 0)
+    assert sorted(os.listdir(new)) == [f"rank-0000{r}.safetensors" for r in range(3)], os.listdir(new)
+    assert sorted(os.listdir(old)) == [f"rank-0000{r}.safetensors" for r in range(2)], os.listdir(old)
+    for rank in range(2):  # rows of rank r: 5 r to 5 r + 4
+        tensors = read_safetensors(os.path.join(old, f"rank-0000{rank}.safetensors"))
+        assert len(tensors) == 3
+        for name, (shape, data) in tensors.items():
+            assert shape == [5, 11], (name, shape)
+            whole = pattern(5, 0, name.split("/", 1)[1], 10 * 11 * 2)
+            assert data == whole[rank * 110:(rank + 1) * 110], (rank, name)
+    for rank in range(3):  # columns of rank r: 4 r to 4 r + 3; the last one is a pad
+        for name, (shape, data) in read_safetensors(os.path.join(new, f"rank-0000{rank}.safetensors")).items():
+            assert shape == [10, 4], (name, shape)
+            whole = pattern(5, 0, name.split("/", 1)[1], 10 * 11 * 2)
+            for row in range(10):
+                want = whole[(row * 11 + 4 * rank) * 2:(row * 11 + min(4 * rank + 4, 11)) * 2].ljust(8, b"\0")
+                assert data[row * 8:row * 8 + 8] == want, (rank, name, row)
+
+
+def refuses_bad_files(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
+    how = ["--launch", "3"] if rig.has_ucx() else ["--transport", "loopback"]
+    rig.expect(rig.run(plan, *how, "--load", folder), 3, "rank-0000", "No such file")
+    for rank in range(2):
+        with open(os.path.join(folder, f"rank-0000{rank}.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", 2) + b"{}")
+    rig.expect(rig.run(plan, *how, "--load", folder), 1, "param/layers.0.weight: no such entry")
+
+
+def refuses_wrong_usage(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
+    text = os.path.join(folder, "text")
+    with open(text, "w", encoding="ascii") as file:
+        file.write("not a plan, but longer than its header would be: " + "x" * 400)
+    for code, said, args in [
+            (2, "no PLAN given", []),
+            (2, "unknown option --nope", [plan, "--nope"]),
+            (2, "--check predicts", [plan, "--launch", 3, "--check"]),
+            (2, "choose one", [plan, "--launch", 3, "--fill", 1, "--load", folder]),
+            (2, "found \"x\"", [plan, "--launch", "x"]),
+            (2, "found \"0\"", [plan, "--launch", "0"]),
+            (2, "found \"-1\"", [plan, "--launch", 3, "--fill", "-1"]),
+            (2, "found \"0\"", [plan, "--launch", 3, "--timeout", "0"]),
+            (2, "needs a value", [plan, "--fill"]),
+            (2, "no transport is called \"tcp\"", [plan, "--transport", "tcp"]),
+            (2, "the plan has 3 devices", [plan, "--launch", 4, "--transport", "loopback"]),
+            (1, "--transport nccl needs the CUDA executor, which this build does not have",
+             [plan, "--launch", 3, "--transport", "nccl"]),
+            (1, "text", [text, "--transport", "loopback"]),
+            (3, "none", [os.path.join(folder, "none"), "--transport", "loopback"])]:
+        rig.expect(rig.run(*args), code, said)
+    if rig.has_ucx():
+        rig.expect(rig.run(plan, "--launch", 4), 2, "--launch 4: the plan has 3 devices")
+        rig.expect(rig.run(plan), 2, "give --launch N")
+    else:
+        rig.expect(rig.run(plan, "--launch", 3), 1, "not supported: built without UCX")
+
+
+def refuses_a_plan_that_does_not_verify(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
+    with open(plan, "r+b") as file:
+        file.seek(-200, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-200, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))
+    rig.expect(rig.run(plan, "--transport", "loopback"), 1)
+
+
+def helps(folder):
+    del folder
+    for option in ("--help", "--version", "--list"):
+        done = rig.run(option)
+        rig.expect(done, 0)
+        assert done.out and not done.err, done
+
+
+def members(plan, count, folder, variables, *args, plans=None):
+    meet = os.path.join(folder, "meet")
+    os.makedirs(meet, exist_ok=True)
+    runs = [rig.start(plans[r] if plans else plan, "--meet", meet, *args, env=variables(r)) for r in range(count)]
+    done = [rig.Done(r) for r in runs]
+    assert os.listdir(meet) == [], os.listdir(meet)
+    return done
+
+
+def runs_under_other_launchers(folder):
+    need_ucx()
+    watch = rig.Watch()
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    kinds = [
+        lambda r: {"SHUNT_RANK": str(r), "SHUNT_WORLD_SIZE": "3", "SHUNT_JOB": "j"},
+        lambda r: {"RANK": str(r), "WORLD_SIZE": "3", "LOCAL_RANK": str(r), "TORCHELASTIC_RUN_ID": "a/b"},
+        lambda r: {"SLURM_PROCID": str(r), "SLURM_NTASKS": "3", "SLURM_JOB_ID": "9", "SLURM_STEP_ID": "0"},
+        lambda r: {"SHUNT_RANK": str(r), "SHUNT_WORLD_SIZE": "3", "SHUNT_JOB": "j", "UCX_NET_DEVICES": "lo",
+                   "SHUNT_HOST": f"host{r % 2}"},  # as if on two machines: data over tcp
+    ]
+    for kind in kinds:
+        done = members(plan, 3, folder, kind, "--fill", 7, "--check")
+        rig.expect(done[0], 0)
+        assert done[0].out.splitlines()[-1] == "OK: 700 bytes moved, 1200 bytes checked, 0 wrong", done[0]
+        for other in done[1:]:
+            rig.expect(other, 0)
+            assert other.out == "", other
+    watch.check()
+
+
+def members_must_agree(folder):
+    need_ucx()
+    one = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    two = rig.make_plan(folder, "b.plan", 2, 3, 5, 10, 11, 3, 2, "swap")
+
+    def kind(rank):
+        return {"SHUNT_RANK": str(rank), "SHUNT_WORLD_SIZE": "3", "SHUNT_JOB": "j"}
+    done = members(one, 3, folder, kind, "--fill", 7, plans=[one, one, two])
+    for each in done:
+        rig.expect(each, 1, "device 2 has another plan", "nothing was moved")
+    done = members(one, 2, folder, kind, "--timeout", 1)
+    for each in done:
+        rig.expect(each, 3, "device 2 has not come to the meeting")
+
+
+def members_need_a_meeting(folder):
+    need_ucx()
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    place = {"RANK": "0", "WORLD_SIZE": "3"}
+    rig.expect(rig.run(plan, env=place), 2, "no meeting directory")
+    rig.expect(rig.run(plan, "--meet", folder, env=place), 2, "no job name")
+    rig.expect(rig.run(plan, "--meet", os.path.join(folder, "none"), "--job", "j", env=place), 3, "open meeting directory")
+    rig.expect(rig.run(plan, "--meet", folder, "--job", "j", env={"RANK": "0", "WORLD_SIZE": "4"}), 2,
+               "the plan has 3 devices")
+
+
+rig.main([
+    runs_over_loopback,
+    runs_over_ucx,
+    moves_large_messages,
+    stays_under_its_peak,
+    prints_json,
+    runs_a_chain,
+    stores_and_loads,
+    refuses_bad_files,
+    refuses_wrong_usage,
+    refuses_a_plan_that_does_not_verify,
+    helps,
+    runs_under_other_launchers,
+    members_must_agree,
+    members_need_a_meeting,
+])
