@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random moves: planned, verified, executed, and replayed from the printed ops."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from cases import Case, for_each
+from moves import Move, execute, make_case
+from programs import OracleError, run
+from tap import Group, Skip
+from test_ops import replay_plan
+
+CASES_PER_GROUP = 25
+
+
+def traits(case: Case, move: Move, depth: int) -> list[str]:
+    """Words that tell what a case exercises; counted in the group's line."""
+    first, second = case.layouts
+    on = [{layout.device_of(rank) for rank in range(layout.world())} for layout in case.layouts]
+    words = {
+        "tp changes": first.tp != second.tp,
+        "pp changes": first.pp != second.pp,
+        "grows": first.world() < second.world(),
+        "shrinks": first.world() > second.world(),
+        "disjoint": not on[0] & on[1],
+        "capped": case.cap is not None,
+        "overlapped": depth > 1,
+        "many rounds": move.report["schedule"]["rounds"] > 3,
+    }
+    return [word for word, present in words.items() if present]
+
+
+def run_case(case: Case, ucx: bool) -> list[str]:
+    """One case from documents to compared files."""
+    with tempfile.TemporaryDirectory(prefix="shunt-oracle-") as name:
+        move = Move(Path(name), case.model, case.layouts, case.cluster)
+        try:
+            make_case(case, move)
+            devices = move.report["devices"]
+            execute(move, "--transport", *(("ucx", "--launch", devices) if ucx else ("loopback",)))
+            depth = replay_plan(move)
+        except OracleError as error:
+            raise OracleError(f"{error}\n{move.described()}") from None
+        return traits(case, move, depth)
+
+
+def random_cases(seed_value: int, count: int, ucx: bool, shrink: bool) -> str:
+    """A group of random cases."""
+    seen: Counter[str] = Counter()
+    total = for_each(seed_value, count, lambda case: seen.update(run_case(case, ucx)), shrink)
+    return f"{total} cases; " + ", ".join(f"{number} {word}" for word, number in sorted(seen.items()))
+
+
+def ucx_cases(seed_value: int, count: int) -> str:
+    """Some cases over processes and the network transport."""
+    if "ucx" not in run("shunt-exec", "--list").out:
+        raise Skip("built without UCX")
+    return random_cases(seed_value, count, True, False)
+
+
+def groups(seed_value: int, count: int, shrink: bool) -> list[Group]:
+    """Groups of this file."""
+    result = []
+    sizes = [CASES_PER_GROUP] * (count // CASES_PER_GROUP)
+    sizes += [count % CASES_PER_GROUP] if count % CASES_PER_GROUP else []
+    for number, size in enumerate(sizes):
+        own_seed = 1000 * (seed_value + 1) + number
+        name = f"random moves {number + 1} of {len(sizes)}: executor and ops replay"
+        result.append(Group(name, random_cases, (own_seed, size, False, shrink)))
+    result.append(Group("random moves over UCX", ucx_cases, (seed_value, 5)))
+    return result
