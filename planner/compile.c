@@ -116,8 +116,8 @@ void compile_unload(struct compile_documents *documents)
 }
 
 static enum shunt_status run_stages(struct arena *arena, const struct compile_options *options,
-                                    const struct compile_documents *documents, unsigned char **bytes_out,
-                                    size_t *size_out, struct shunt_err *err)
+                                    const struct compile_documents *documents, void **bytes_out, size_t *size_out,
+                                    struct shunt_err *err)
 {
     struct space *space;
     struct side *from, *to;
@@ -162,17 +162,7 @@ enum shunt_status compile_plan(const struct compile_options *options, const stru
         free(arena);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory while compiling the plan");
     }
-    unsigned char *bytes = NULL;
-    size_t size = 0;
-    enum shunt_status status = run_stages(arena, options, documents, &bytes, &size, err);
-    void *copy = status == SHUNT_OK ? malloc(size) : NULL;
-    if (status == SHUNT_OK && copy == NULL)
-        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %zu bytes", size);
-    if (status == SHUNT_OK) {
-        memcpy(copy, bytes, size);
-        *bytes_out = copy;
-        *size_out = size;
-    }
+    enum shunt_status status = run_stages(arena, options, documents, bytes_out, size_out, err);
     arena_finish(arena);
     free(arena);
     return status;

@@ -71,6 +71,15 @@ static void put_integer(struct writer *w, const char *key, int64_t value)
     fprintf(w->out, "%" PRId64, value);
 }
 
+/* Members that are JSON already; none for NULL. */
+static void put_raw(struct writer *w, const char *members)
+{
+    if (members == NULL)
+        return;
+    put_key(w, NULL);
+    fputs(members, w->out);
+}
+
 /* ---- fields by type ------------------------------------------------------------------ */
 
 static void put_table(struct writer *w, const struct cfg_table *table);
@@ -114,7 +123,20 @@ static void put_list(struct writer *w, const struct cfg_field *field)
     if (field->table != NULL)
         put_table(w, field->table);
     else
-        put_count(w, 1, field->element_max);
+        put_count(w, field->zero_too ? 0 : 1, field->element_max);
+    close_object(w);
+}
+
+/* A list of some of the choices, each once. */
+static void put_choice_list(struct writer *w, const struct cfg_field *field)
+{
+    put_member(w, "type", "array");
+    put_integer(w, "minItems", 1);
+    put_key(w, "uniqueItems");
+    fputs("true", w->out);
+    put_key(w, "items");
+    open_object(w);
+    put_choices(w, field);
     close_object(w);
 }
 
@@ -164,6 +186,8 @@ static void put_type(struct writer *w, const struct cfg_field *field)
     default:
         if (field->table != NULL)
             put_mapping_or(w, field);
+        else if (field->choices != NULL || field->choice_name != NULL)
+            put_choice_list(w, field);
         break;
     }
 }
@@ -183,10 +207,8 @@ static void put_field(struct writer *w, const struct cfg_field *field)
     open_object(w);
     put_member(w, "description", field->help);
     put_type(w, field);
-    if (field->json != NULL && (field->type != CFG_CUSTOM || field->table == NULL)) {
-        put_key(w, NULL);
-        fputs(field->json, w->out);
-    }
+    if (field->type != CFG_CUSTOM || field->table == NULL)
+        put_raw(w, field->json);
     if (field->fallback != NULL)
         put_default(w, field);
     close_object(w);
@@ -221,6 +243,7 @@ static void put_table(struct writer *w, const struct cfg_table *table)
     for (uint32_t f = 0; f < table->field_count; f++)
         put_field(w, &table->fields[f]);
     close_object(w);
+    put_raw(w, table->json);
 }
 
 static void put_document(FILE *out, const struct cfg_document *document)

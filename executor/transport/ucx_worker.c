@@ -101,6 +101,13 @@ static void on_peer_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     ucx_note_failure(peer->owner, peer->device, status);
 }
 
+/** Failures to connect that mean that the peer is gone: it had published this address a moment ago. */
+static bool means_lost(ucs_status_t status)
+{
+    return status == UCS_ERR_SHMEM_SEGMENT || status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_REJECTED ||
+           status == UCS_ERR_NOT_CONNECTED || status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_IO_ERROR;
+}
+
 enum shunt_status ucx_endpoint(struct ucx_peer *peer, const struct ucx_worker *worker, bool notices, ucp_ep_h *ep_out,
                                struct shunt_err *err)
 {
@@ -116,7 +123,10 @@ enum shunt_status ucx_endpoint(struct ucx_peer *peer, const struct ucx_worker *w
         return SHUNT_OK;
     char who[160];
     ucx_print_peer(peer->owner, peer->device, who, sizeof(who));
-    return ucx_fail(err, "ucp_ep_create", who, status);
+    if (!means_lost(status))
+        return ucx_fail(err, "ucp_ep_create", who, status);
+    peer->owner->lost_device = peer->device;
+    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, while connecting to it", who, ucs_status_string(status));
 }
 
 void ucx_endpoint_close(struct ucx *ucx, ucp_ep_h ep, bool force)

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "compile.h"
+#include "explicit_print.h"
 #include "format.h"
 #include "json.h"
 #include "space/side.h"
@@ -13,13 +14,14 @@
 struct layout_options {
     const char *path, *model;
     uint64_t rank;
-    bool rank_given, json;
+    bool rank_given, json, explicit_form;
 };
 
 static const char description[] =
     "Print what Shunt understood of a layout document: sizes and order of the axes, layers of each pipeline stage, "
     "states with their dtypes, parameters and bytes. With --rank, every tensor of one rank: its local shape and the "
-    "boxes of the global tensor that it holds.";
+    "boxes of the global tensor that it holds. With --explicit, the layout written box by box, as a document that "
+    "`shunt plan` reads back.";
 
 static int parse(int argc, char **argv, struct layout_options *o)
 {
@@ -28,11 +30,13 @@ static int parse(int argc, char **argv, struct layout_options *o)
          .given = &o->rank_given},
         {"model", .type = CLI_STRING, .target = &o->model, .value_name = "M.yaml",
          .help = "model document, in place of the layout's own"},
+        {"explicit", .type = CLI_FLAG, .target = &o->explicit_form,
+         .help = "print the same layout as a document in holdings form"},
         {"json", .type = CLI_FLAG, .target = &o->json, .help = "print one JSON object"},
     };
     const struct cli_command command = {
         .name = "layout",
-        .synopsis = "LAYOUT.yaml [--rank R] [--json]",
+        .synopsis = "LAYOUT.yaml [--rank R] [--json] [--explicit]",
         .summary = "print the map of one layout",
         .description = description,
         .options = options,
@@ -73,6 +77,30 @@ static void print_states(const struct cfg_layout *layout)
     putchar('\n');
 }
 
+/** How the ranks are numbered; chunks as STAGE:[first layer,last). */
+static void print_axes(const struct side *side)
+{
+    const struct cfg_layout *layout = side->layout;
+    if (layout->form == CFG_FORM_HOLDINGS) {
+        printf(", given box by box\n");
+        return;
+    }
+    for (uint32_t a = layout->mesh.axis_count; a-- > 0;)
+        printf("%s %s %lld", a + 1 == layout->mesh.axis_count ? ":" : "", layout->mesh.names[a],
+               (long long)layout->mesh.shape[a]);
+    for (int i = 0; i < CFG_AXIS_COUNT && layout->form == CFG_FORM_PARALLEL; i++)
+        printf("%s %s %lld", i == 0 ? ":" : "", cfg_axis_names[layout->order[i]],
+               (long long)layout->size[layout->order[i]]);
+    printf(" (fastest first)\n");
+    if (layout->form != CFG_FORM_PARALLEL)
+        return;
+    printf("chunks     ");
+    for (int64_t s = 0; s < side->pipeline.chunks; s++)
+        printf(" %lld:[%lld,%lld)", (long long)(s % side->pipeline.stages), (long long)side->pipeline.chunk_begin[s],
+               (long long)side->pipeline.chunk_begin[s + 1]);
+    putchar('\n');
+}
+
 static void print_page(const struct space *space, const struct side *side)
 {
     const struct cfg_layout *layout = side->layout;
@@ -86,16 +114,10 @@ static void print_page(const struct space *space, const struct side *side)
     printf("model       %s: %lld layers, %s tensors, %s parameters\n", space->model->name,
            (long long)space->model->layers, fmt_count(space->tensor_count).s,
            fmt_count(space_parameter_count(space)).s);
-    printf("ranks       %u:", side->grid.rank_count);
-    for (int i = 0; i < CFG_AXIS_COUNT; i++)
-        printf(" %s %lld", cfg_axis_names[layout->order[i]], (long long)layout->size[layout->order[i]]);
-    printf(" (fastest first)\n");
+    printf("ranks       %u", side->grid.rank_count);
+    print_axes(side);
     print_states(layout);
-    printf("chunks     ");
-    for (int64_t s = 0; s < side->pipeline.chunks; s++)
-        printf(" %lld:[%lld,%lld)", (long long)(s % side->pipeline.stages), (long long)side->pipeline.chunk_begin[s],
-               (long long)side->pipeline.chunk_begin[s + 1]);
-    printf("\nspace       %s (%s B), each element once\n", fmt_bytes(space_total_bytes(space)).s,
+    printf("space       %s (%s B), each element once\n", fmt_bytes(space_total_bytes(space)).s,
            fmt_count(space_total_bytes(space)).s);
     printf("held        %s over all ranks, at most %s on one\n", fmt_bytes(total).s, fmt_bytes(largest).s);
 }
@@ -242,7 +264,8 @@ static void json_overview(struct json *json, const struct side *side)
     for (int i = 0; i < CFG_AXIS_COUNT; i++)
         json_string(json, cfg_axis_names[layout->order[i]]);
     json_array_end(json);
-    json_shape(json, "chunk_layers", (uint32_t)side->pipeline.chunks + 1, side->pipeline.chunk_begin);
+    if (side->pipeline.chunks > 0)
+        json_shape(json, "chunk_layers", (uint32_t)side->pipeline.chunks + 1, side->pipeline.chunk_begin);
     json_key(json, "rank_bytes");
     json_array_begin(json);
     for (uint32_t r = 0; r < side->grid.rank_count; r++)
@@ -255,6 +278,10 @@ static void json_overview(struct json *json, const struct side *side)
 static enum shunt_status print(struct arena *arena, const struct layout_options *o, const struct side *side)
 {
     bool one = o->rank_given;
+    if (o->explicit_form) {
+        explicit_print(arena, side);
+        return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
+    }
     if (!o->json) {
         if (one)
             print_rank(arena, side->space, side, (uint32_t)o->rank);

@@ -132,4 +132,4 @@ static const struct cfg_table cluster_table = {
     .size = sizeof(struct cfg_cluster),
 };
 
-const struct cfg_document cfg_cluster_document = {"cluster", "Shunt cluster", &cluster_table};
+const struct cfg_document cfg_cluster_document = {.kind = "cluster", .title = "Shunt cluster", .table = &cluster_table};

@@ -130,6 +130,62 @@ struct cfg_shard {
     struct cfg_pos order_pos;
 };
 
+/** A box of a tensor inside a local buffer, of an explicit layout. */
+struct cfg_box {
+    uint32_t ndim;
+    int64_t lo[SHUNT_MAX_DIMS], hi[SHUNT_MAX_DIMS]; /* global indices, half-open */
+    int64_t offset;                                 /* of element lo in the buffer, in elements */
+    uint32_t stride_count;                          /* 0: not given, else ndim */
+    int64_t stride[SHUNT_MAX_DIMS];                 /* per dimension, in elements */
+};
+
+/** One buffer of an explicit layout: some states of one tensor, cut alike, on declared replicas. */
+struct cfg_holding {
+    struct cfg_pos pos;
+    uint32_t rank_count;
+    uint32_t *ranks; /* ascending, distinct: replicas of each other */
+    char *tensor;    /* global name */
+    bool state[SHUNT_STATE_COUNT];
+    bool copy;                     /* its boxes may also be held, cut otherwise, by another entry */
+    uint32_t ndim;                 /* of the local buffer */
+    int64_t shape[SHUNT_MAX_DIMS]; /* of the local buffer; a first extent of 0 is an empty shard */
+    uint32_t box_count;
+    struct cfg_box *boxes;
+};
+
+enum cfg_placement_kind { CFG_PLACE_REPLICATE, CFG_PLACE_SHARD, CFG_PLACE_STRIDED };
+
+/** What one mesh axis does to a tensor. */
+struct cfg_placement {
+    enum cfg_placement_kind kind;
+    int32_t dim;          /* SHARD, STRIDED */
+    int64_t split_factor; /* STRIDED: ranks that cut the same dimension first */
+};
+
+#define CFG_MAX_MESH 6
+
+/** Placements of the tensors that match a pattern. */
+struct cfg_mesh_rule {
+    struct cfg_pos pos;
+    char *tensor; /* name or pattern of the model document; NULL: every tensor without a rule of its own */
+    bool state[SHUNT_STATE_COUNT]; /* states it speaks of; all when none was written */
+    uint32_t count;
+    struct cfg_placement placement[CFG_MAX_MESH]; /* one per mesh axis */
+};
+
+/** DTensor form: ranks are numbered row-major over the mesh, the last axis fastest. */
+struct cfg_mesh {
+    struct cfg_pos pos;
+    uint32_t axis_count; /* 0: the layout has no mesh */
+    char *names[CFG_MAX_MESH];
+    int64_t shape[CFG_MAX_MESH];
+    uint32_t rule_count;
+    struct cfg_mesh_rule *rules;
+};
+
+/** Which of the forms a layout document has. */
+enum cfg_layout_form { CFG_FORM_PARALLEL, CFG_FORM_MESH, CFG_FORM_HOLDINGS };
+
 struct cfg_layout {
     char *path;
     char *name;
@@ -155,13 +211,18 @@ struct cfg_layout {
     struct cfg_pos vocab_pos;
     int32_t state_dtype[SHUNT_STATE_COUNT]; /* -1: the layout does not keep this state. param is always there */
     struct cfg_pos state_pos;
+    enum cfg_layout_form form;
+    struct cfg_mesh mesh;
+    int64_t ranks; /* HOLDINGS: number of ranks */
+    uint32_t holding_count;
+    struct cfg_holding *holdings;
     uint32_t device_count; /* 0: ranks 0..world-1 run on devices 0..world-1 */
     uint32_t *devices;     /* device of each rank, distinct */
     struct cfg_pos devices_pos;
 };
 
 /**
- * Number of ranks: tp times cp times dp times pp. The expert grid (etp, ep, expert dp, pp) lies over the same
+ * Number of ranks: tp times cp times dp times pp, or what the mesh or the holdings say. The expert grid (etp, ep, expert dp, pp) lies over the same
  * ranks, so ep is no factor: loading has checked that etp times ep times pp divides the product, and that it fits.
  * In the numbering of dense tensors ep counts as 1, in that of experts cp does.
  */

@@ -45,8 +45,9 @@ bool cfg_devices_read(const struct cfg_site *site, const struct cfg_field *field
     if (set.ids == NULL)
         return false;
     set.count = 0;
-    cfg_site_numbers(site, field, keep_device, &set);
     layout->devices = set.ids;
+    if (!cfg_site_numbers(site, field, keep_device, &set))
+        return false;
     layout->device_count = set.count;
     return true;
 }

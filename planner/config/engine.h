@@ -31,7 +31,7 @@ enum cfg_type {
     CFG_TABLE,    /* nested mapping; `table` is filled at offset */
     CFG_ARRAY,    /* list of min..max counts, int64_t[max] inside the struct */
     CFG_LIST,     /* list of min..max counts (int64_t) or mappings (`table`), allocated */
-    CFG_CUSTOM,   /* `read` does it */
+    CFG_CUSTOM,   /* `read` does it; with choices: a list of some of them */
     CFG_TYPE_COUNT
 };
 
@@ -43,6 +43,7 @@ struct cfg_choice {
 struct cfg_loader {
     struct cfg_diag *diag;
     bool out_of_memory;
+    uint32_t numbers; /* walked by cfg_site_numbers() so far */
 };
 
 /** Where a value is read: what a reader needs besides the field. */
@@ -63,6 +64,7 @@ struct cfg_field {
     size_t count_member;  /* 1 + offset of the uint32_t that counts a list or array */
     int64_t min, max;     /* counts, sizes; entries of lists and arrays */
     int64_t element_max;  /* counts in a list or array are 1..element_max */
+    bool zero_too;        /* or 0 */
     int64_t absent;       /* stored for a count or choice that is not written */
     const char *fallback; /* text read in place of a value that is not written */
     const struct cfg_choice *choices;
@@ -99,6 +101,7 @@ struct cfg_table {
     size_t pos_member;                      /* 1 + offset of a cfg_pos; 0: none */
     void (*check)(struct cfg_scope *scope); /* what several fields decide together; may be NULL */
     void (*release)(void *object);          /* what custom readers allocated; may be NULL */
+    const char *json;                       /* more members of its JSON schema; may be NULL */
 };
 
 /** Fill a zeroed object from a mapping. @return false when anything was reported or memory ran out */
@@ -124,15 +127,24 @@ bool cfg_site_refuse(const struct cfg_site *site, const struct cfg_field *field,
 /** Is the value a scalar? A list or mapping is reported. */
 bool cfg_site_scalar(const struct cfg_site *site, const struct cfg_field *field);
 
+/** The same, and not in quotes, as counts and booleans never are. */
+bool cfg_site_plain(const struct cfg_site *site, const struct cfg_field *field);
+
+/** Is it a list of field->min to field->max entries? Anything else is reported. */
+bool cfg_site_list(const struct cfg_site *site, const struct cfg_field *field);
+
 /** For custom readers: what to do with each number of a list, in the order written. @return false when it was reported */
 typedef bool cfg_number_function(void *context, const struct cfg_site *site, uint64_t number);
 
 /**
  * For custom readers: walk "8-15", "0-3,8-11", 5 or [8, 9, 10, 11], numbers of at most field->max. Ranges count
- * upwards. Stops at the first number of a text that `use` refuses, and at none of a list.
+ * upwards. Stops at the first number of a text that `use` refuses, and at none of a list. All lists of a document
+ * together may have CFG_MAX_NUMBERS, each walked twice: a range is a short text.
  */
 bool cfg_site_numbers(const struct cfg_site *site, const struct cfg_field *field, cfg_number_function *use,
                       void *context);
+
+#define CFG_MAX_NUMBERS (1 << 22)
 
 /** Members of the JSON schema of such a list, numbers below 2^20. */
 #define CFG_NUMBERS_JSON                                                                                               \

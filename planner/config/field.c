@@ -28,8 +28,7 @@ bool cfg_site_scalar(const struct cfg_site *site, const struct cfg_field *field)
     return cfg_site_refuse(site, field, NULL);
 }
 
-/* Counts and booleans are never quoted. */
-static bool plain_scalar(const struct cfg_site *site, const struct cfg_field *field)
+bool cfg_site_plain(const struct cfg_site *site, const struct cfg_field *field)
 {
     if (!cfg_site_scalar(site, field))
         return false;
@@ -70,95 +69,6 @@ static void store_number(const struct cfg_field *field, void *object, uint32_t c
         memcpy((char *)object + field->count_member - 1, &count, sizeof(count));
 }
 
-/* ---- lists of numbers --------------------------------------------------------------- */
-
-struct number_walk {
-    const struct cfg_site *site;
-    const struct cfg_field *field;
-    cfg_number_function *use;
-    void *context;
-};
-
-static const char *scan_number(const struct cfg_field *field, const char *text, size_t length, uint64_t *out)
-{
-    const char *reason = cfg_scan_count(text, length, out);
-    return reason == NULL && *out > (uint64_t)field->max ? cfg_out_of_range : reason;
-}
-
-/* "5" or "8-15" */
-static bool walk_range(const struct number_walk *walk, const char *text, size_t length)
-{
-    const char *dash = memchr(text, '-', length);
-    size_t first_length = dash != NULL ? (size_t)(dash - text) : length;
-    uint64_t first, last;
-    const char *reason = scan_number(walk->field, text, first_length, &first);
-    if (reason == NULL && dash != NULL)
-        reason = scan_number(walk->field, dash + 1, length - first_length - 1, &last);
-    else
-        last = first;
-    if (reason == NULL && last < first)
-        reason = "a range that counts down";
-    if (reason != NULL)
-        return cfg_site_refuse(walk->site, walk->field, reason);
-    for (uint64_t number = first; number <= last; number++) {
-        if (!walk->use(walk->context, walk->site, number))
-            return false;
-    }
-    return true;
-}
-
-static bool walk_text(const struct number_walk *walk)
-{
-    const char *at = walk->site->node->text, *end = at + walk->site->node->length;
-    for (;;) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        if (!walk_range(walk, at, (size_t)((comma != NULL ? comma : end) - at)))
-            return false;
-        if (comma == NULL)
-            return true;
-        at = comma + 1;
-        if (at < end && *at == ' ')
-            at++;
-    }
-}
-
-static bool walk_entry(const struct number_walk *walk, const struct cfg_site *site)
-{
-    const struct cfg_field entry = {.type = CFG_COUNT, .max = walk->field->max};
-    uint64_t number;
-    if (!plain_scalar(site, &entry))
-        return false;
-    const char *reason = scan_number(&entry, site->node->text, site->node->length, &number);
-    return reason != NULL ? cfg_site_refuse(site, &entry, reason) : walk->use(walk->context, site, number);
-}
-
-static bool walk_list(const struct number_walk *walk)
-{
-    bool good = walk->site->node->count != 0 || cfg_site_refuse(walk->site, walk->field, "of none");
-    uint64_t index = 0;
-    for (const struct cfg_item *item = walk->site->node->first; item != NULL; item = item->next, index++) {
-        const struct cfg_path path = {.up = walk->site->path, .index = index};
-        const struct cfg_site inner = {walk->site->loader, item->value, &path};
-        if (!walk_entry(walk, &inner))
-            good = false;
-    }
-    return good;
-}
-
-bool cfg_site_numbers(const struct cfg_site *site, const struct cfg_field *field, cfg_number_function *use,
-                      void *context)
-{
-    const struct number_walk walk = {site, field, use, context};
-    switch (site->node->kind) {
-    case CFG_NODE_SCALAR:
-        return walk_text(&walk);
-    case CFG_NODE_LIST:
-        return walk_list(&walk);
-    default:
-        return cfg_site_refuse(site, field, NULL);
-    }
-}
-
 /* ---- scalars ----------------------------------------------------------------------- */
 
 static bool read_text(const struct cfg_site *site, const struct cfg_field *field, void *object)
@@ -194,7 +104,7 @@ static bool scan_count(const struct cfg_site *site, const struct cfg_field *fiel
                        int64_t *out)
 {
     uint64_t value = 0;
-    if (!plain_scalar(site, field))
+    if (!cfg_site_plain(site, field))
         return false;
     const char *reason = cfg_scan_count(site->node->text, site->node->length, &value);
     if (reason == NULL && (value < (uint64_t)min || value > (uint64_t)max))
@@ -217,7 +127,7 @@ static bool read_count(const struct cfg_site *site, const struct cfg_field *fiel
 static bool read_bool(const struct cfg_site *site, const struct cfg_field *field, void *object)
 {
     bool value = false;
-    if (!plain_scalar(site, field))
+    if (!cfg_site_plain(site, field))
         return false;
     if (cfg_scan_bool(site->node->text, site->node->length, &value) != NULL)
         return cfg_site_refuse(site, field, NULL);
@@ -294,7 +204,7 @@ static bool read_table(const struct cfg_site *site, const struct cfg_field *fiel
     return cfg_table_fill(field->table, site, (char *)object + field->offset);
 }
 
-static bool right_list(const struct cfg_site *site, const struct cfg_field *field)
+bool cfg_site_list(const struct cfg_site *site, const struct cfg_field *field)
 {
     if (site->node->kind != CFG_NODE_LIST)
         return cfg_site_refuse(site, field, NULL);
@@ -309,7 +219,7 @@ static bool right_list(const struct cfg_site *site, const struct cfg_field *fiel
 /* Entries that are counts, into a vector that is large enough. */
 static bool read_counts(const struct cfg_site *site, const struct cfg_field *field, int64_t *values)
 {
-    const struct cfg_field entry = {.type = CFG_COUNT, .min = 1, .max = field->element_max};
+    const struct cfg_field entry = {.type = CFG_COUNT, .min = field->zero_too ? 0 : 1, .max = field->element_max};
     bool good = true;
     uint64_t index = 0;
     for (const struct cfg_item *item = site->node->first; item != NULL; item = item->next, index++) {
@@ -323,7 +233,7 @@ static bool read_counts(const struct cfg_site *site, const struct cfg_field *fie
 
 static bool read_array(const struct cfg_site *site, const struct cfg_field *field, void *object)
 {
-    if (!right_list(site, field))
+    if (!cfg_site_list(site, field))
         return false;
     store_number(field, object, (uint32_t)site->node->count);
     return read_counts(site, field, (int64_t *)(void *)((char *)object + field->offset));
@@ -344,7 +254,7 @@ static bool read_tables(const struct cfg_site *site, const struct cfg_field *fie
 
 static bool read_list(const struct cfg_site *site, const struct cfg_field *field, void *object)
 {
-    if (!right_list(site, field))
+    if (!cfg_site_list(site, field))
         return false;
     size_t entry_size = field->table != NULL ? field->table->size : sizeof(int64_t);
     void *entries = cfg_site_alloc(site, site->node->count * entry_size);

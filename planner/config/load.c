@@ -82,7 +82,7 @@ static enum shunt_status document_load(const struct cfg_document *document, cons
     if (object != NULL)
         memcpy(object, &path, sizeof(path));
     if (path != NULL && object != NULL)
-        status = cfg_tree_parse(&tree, bytes, size, &diag);
+        status = cfg_tree_parse(&tree, bytes, size, document->bulk, &diag);
     if (status == SHUNT_OK)
         status = fill(document, &tree, &diag, object);
     cfg_tree_finish(&tree);
@@ -110,17 +110,17 @@ static enum shunt_status cannot_read(const char *path, int error, FILE *diag)
 }
 
 /* Read at most one byte more than a document may have. */
-static enum shunt_status read_file(const char *path, char **bytes_out, size_t *size_out, FILE *diag)
+static enum shunt_status read_file(const char *path, size_t most, char **bytes_out, size_t *size_out, FILE *diag)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return cannot_read(path, errno, diag);
-    char *bytes = cfg_alloc(CFG_MAX_BYTES + 1);
+    char *bytes = cfg_alloc(most + 1);
     if (bytes == NULL) {
         fclose(file);
         return out_of_memory(path, diag);
     }
-    *size_out = fread(bytes, 1, CFG_MAX_BYTES + 1, file);
+    *size_out = fread(bytes, 1, most + 1, file);
     int error = ferror(file) ? errno : 0;
     fclose(file);
     if (error != 0) {
@@ -134,8 +134,8 @@ static enum shunt_status read_file(const char *path, char **bytes_out, size_t *s
 static enum shunt_status file_load(const struct cfg_document *document, const char *path, void **out, FILE *diag)
 {
     char *bytes = NULL;
-    size_t size = 0;
-    enum shunt_status status = read_file(path, &bytes, &size, diag);
+    size_t size = 0, most = document->bulk != NULL ? CFG_MAX_BULK_BYTES : CFG_MAX_BYTES;
+    enum shunt_status status = read_file(path, most, &bytes, &size, diag);
     if (status == SHUNT_OK)
         status = document_load(document, path, bytes, size, out, diag);
     free(bytes);

@@ -133,10 +133,11 @@ static bool read_layers(const struct cfg_site *site, const struct cfg_field *fie
     walk.list = cfg_site_alloc(site, walk.count * sizeof(*walk.list));
     if (walk.list == NULL)
         return false;
+    tensor->layer_list = walk.list;
     walk.count = 0;
     walk.last = -1;
-    cfg_site_numbers(site, field, add_layer, &walk);
-    tensor->layer_list = walk.list;
+    if (!cfg_site_numbers(site, field, add_layer, &walk))
+        return false;
     tensor->layer_count = walk.count;
     tensor->layer_begin = walk.list[0];
     tensor->layer_end = walk.last + 1;
@@ -578,4 +579,4 @@ static const struct cfg_table model_table = {
     .check = check_model,
 };
 
-const struct cfg_document cfg_model_document = {"model", "Shunt model", &model_table};
+const struct cfg_document cfg_model_document = {.kind = "model", .title = "Shunt model", .table = &model_table};

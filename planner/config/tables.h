@@ -10,6 +10,7 @@ struct cfg_document {
     const char *kind;  /* text of its `kind` key */
     const char *title; /* for people: "Shunt model" */
     const struct cfg_table *table;
+    const char *bulk; /* key whose list may be large (CFG_MAX_BULK_*); NULL: none */
 };
 
 extern const struct cfg_document cfg_model_document;

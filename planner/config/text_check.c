@@ -71,11 +71,22 @@ static bool check_line_start(struct cfg_diag *diag, struct cfg_pos pos, unsigned
     return false;
 }
 
+/* Most bytes are: printable ASCII. */
+static bool is_plain(unsigned char byte)
+{
+    return byte >= 0x20 && byte < 0x7F;
+}
+
 static bool check_characters(struct cfg_diag *diag, const unsigned char *bytes, size_t size)
 {
     struct cfg_pos pos = {1, 1};
     size_t length;
     for (size_t i = 0; i < size; i += length) {
+        if (is_plain(bytes[i]) && pos.column != 1) {
+            length = 1;
+            pos.column++;
+            continue;
+        }
         length = utf8_length(bytes + i, size - i);
         if (length == 0) {
             cfg_report(diag, pos, NULL, "found byte 0x%02X, which is not UTF-8, expected UTF-8 text", bytes[i]);
@@ -95,12 +106,12 @@ static bool check_characters(struct cfg_diag *diag, const unsigned char *bytes, 
     return true;
 }
 
-bool cfg_text_check(struct cfg_diag *diag, const unsigned char *bytes, size_t size, size_t *skip_out)
+bool cfg_text_check(struct cfg_diag *diag, const unsigned char *bytes, size_t size, size_t most, size_t *skip_out)
 {
     const struct cfg_pos start = {1, 1};
     *skip_out = 0;
-    if (size > CFG_MAX_BYTES) {
-        cfg_report(diag, start, NULL, "found more than %zu bytes, expected a smaller document", CFG_MAX_BYTES);
+    if (size > most) {
+        cfg_report(diag, start, NULL, "found more than %zu bytes, expected a smaller document", most);
         return false;
     }
     if (size >= 2 && (memcmp(bytes, "\xFF\xFE", 2) == 0 || memcmp(bytes, "\xFE\xFF", 2) == 0)) {

@@ -8,6 +8,9 @@
 
 #include "text_check.h"
 
+/* Far behind the last value and past CFG_MAX_BYTES, so many bytes without another one are no document of ours. */
+#define MAX_SILENT_BYTES ((size_t)1 << 20)
+
 struct anchor {
     const char *name;
     struct cfg_node *node;
@@ -17,8 +20,15 @@ struct builder {
     yaml_parser_t parser;
     struct cfg_tree *tree;
     struct cfg_diag *diag;
-    uint64_t nodes; /* so far, aliases expanded */
-    uint32_t depth; /* open lists and mappings */
+    const char *bulk; /* key of the list that may be large; NULL: none */
+    const unsigned char *bytes;
+    size_t size, given;    /* given: what the parser has asked for so far */
+    size_t given_at_event; /* at the latest event */
+    bool too_long;         /* it asked for more than the document may have */
+    bool bulk_seen;        /* the large list has begun */
+    uint32_t nodes;        /* so far, aliases expanded */
+    uint32_t bulk_nodes;   /* those that are written in the large list */
+    uint32_t depth;        /* open lists and mappings */
     struct cfg_node *open[CFG_MAX_DEPTH];
     struct cfg_node *key[CFG_MAX_DEPTH]; /* the latest key of each open mapping */
     bool value_next[CFG_MAX_DEPTH];      /* that key's value is still to come */
@@ -75,6 +85,9 @@ static enum shunt_status syntax_problem(struct builder *b)
     const yaml_parser_t *parser = &b->parser;
     if (parser->error == YAML_MEMORY_ERROR)
         return SHUNT_ERR_NOMEM;
+    if (b->too_long)
+        return refuse(b, parser->mark, "found more than %zu bytes without values of `%s`, expected a smaller document",
+                      CFG_MAX_BYTES, b->bulk);
     const char *problem = parser->problem != NULL ? parser->problem : "not YAML";
     struct cfg_pos pos = mark_pos(parser->problem_mark);
     if (parser->context != NULL)
@@ -141,13 +154,30 @@ static void raise_parent(struct builder *b, const struct cfg_node *node)
         b->open[b->depth - 1]->height = node->height + 1;
 }
 
-static enum shunt_status count_nodes(struct builder *b, uint64_t more, yaml_mark_t mark)
+/* Is this the list that may be large, or inside it? */
+static bool in_bulk(const struct builder *b)
+{
+    bool in_value = b->depth > 1 || (b->depth == 1 && b->value_next[0]);
+    return b->bulk != NULL && in_value && b->key[0] != NULL && cfg_node_is(b->key[0], b->bulk);
+}
+
+static enum shunt_status count_nodes(struct builder *b, uint32_t more, yaml_mark_t mark)
 {
     b->nodes += more;
-    if (b->nodes > CFG_MAX_NODES)
+    if (b->nodes - b->bulk_nodes > CFG_MAX_NODES)
         return refuse(b, mark, "found more than %d values after expanding aliases, expected a smaller document",
                       CFG_MAX_NODES);
+    if (b->nodes > CFG_MAX_BULK_NODES)
+        return refuse(b, mark, "found more than %d values, expected a smaller document", CFG_MAX_BULK_NODES);
     return SHUNT_OK;
+}
+
+static enum shunt_status count_node(struct builder *b, yaml_mark_t mark)
+{
+    bool bulk = in_bulk(b);
+    b->bulk_seen |= bulk;
+    b->bulk_nodes += bulk;
+    return count_nodes(b, 1, mark);
 }
 
 /* Tags are reported and otherwise ignored, so that the rest of the document is still checked. */
@@ -191,7 +221,7 @@ static enum shunt_status add_anchor(struct builder *b, const yaml_char_t *name, 
 
 static enum shunt_status on_scalar(struct builder *b, const yaml_event_t *event)
 {
-    enum shunt_status status = count_nodes(b, 1, event->start_mark);
+    enum shunt_status status = count_node(b, event->start_mark);
     if (status != SHUNT_OK)
         return status;
     size_t length = event->data.scalar.length;
@@ -218,7 +248,7 @@ static enum shunt_status on_scalar(struct builder *b, const yaml_event_t *event)
 static enum shunt_status on_open(struct builder *b, const yaml_event_t *event)
 {
     bool mapping = event->type == YAML_MAPPING_START_EVENT;
-    enum shunt_status status = count_nodes(b, 1, event->start_mark);
+    enum shunt_status status = count_node(b, event->start_mark);
     if (status != SHUNT_OK)
         return status;
     if (b->depth == CFG_MAX_DEPTH)
@@ -309,21 +339,38 @@ static enum shunt_status run(struct builder *b)
         status = on_event(b, &event);
         end = event.type == YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
+        b->given_at_event = b->given;
     }
     return status;
 }
 
-enum shunt_status cfg_tree_parse(struct cfg_tree *tree, const void *bytes, size_t size, struct cfg_diag *diag)
+/* Past CFG_MAX_BYTES there is more only in a document whose large list has begun, and while it makes progress. */
+static int read_more(void *builder, unsigned char *buffer, size_t size, size_t *size_read)
+{
+    struct builder *b = builder;
+    bool progress = b->bulk_seen && b->given - b->given_at_event < MAX_SILENT_BYTES;
+    b->too_long = b->given >= CFG_MAX_BYTES && b->given < b->size && !progress;
+    if (b->too_long)
+        return 0;
+    *size_read = size < b->size - b->given ? size : b->size - b->given;
+    memcpy(buffer, b->bytes + b->given, *size_read);
+    b->given += *size_read;
+    return 1;
+}
+
+enum shunt_status cfg_tree_parse(struct cfg_tree *tree, const void *bytes, size_t size, const char *bulk,
+                                 struct cfg_diag *diag)
 {
     *tree = (struct cfg_tree){0};
     size_t skip;
-    if (!cfg_text_check(diag, bytes, size, &skip))
+    if (!cfg_text_check(diag, bytes, size, bulk != NULL ? CFG_MAX_BULK_BYTES : CFG_MAX_BYTES, &skip))
         return SHUNT_ERR_INPUT;
-    struct builder b = {.tree = tree, .diag = diag};
+    struct builder b = {
+        .tree = tree, .diag = diag, .bulk = bulk, .bytes = (const unsigned char *)bytes + skip, .size = size - skip};
     if (!yaml_parser_initialize(&b.parser))
         return SHUNT_ERR_NOMEM;
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&b.parser, (const unsigned char *)bytes + skip, size - skip);
+    yaml_parser_set_input(&b.parser, read_more, &b);
     enum shunt_status status = run(&b);
     yaml_parser_delete(&b.parser);
     return status;
@@ -333,34 +380,4 @@ void cfg_tree_finish(struct cfg_tree *tree)
 {
     cfg_arena_finish(&tree->arena);
     tree->root = NULL;
-}
-
-/* ---- reading ------------------------------------------------------------------------ */
-
-bool cfg_node_is(const struct cfg_node *node, const char *text)
-{
-    size_t length = strlen(text);
-    return node->kind == CFG_NODE_SCALAR && node->length == length && memcmp(node->text, text, length) == 0;
-}
-
-const struct cfg_node *cfg_node_find(const struct cfg_node *node, const char *key)
-{
-    if (node->kind != CFG_NODE_MAPPING)
-        return NULL;
-    for (const struct cfg_item *item = node->first; item != NULL; item = item->next) {
-        if (cfg_node_is(item->key, key))
-            return item->value;
-    }
-    return NULL;
-}
-
-const char *cfg_node_describe(const struct cfg_node *node, char buffer[CFG_QUOTE_BYTES])
-{
-    if (node->kind == CFG_NODE_LIST)
-        return strcpy(buffer, "a list");
-    if (node->kind == CFG_NODE_MAPPING)
-        return strcpy(buffer, "a mapping");
-    if (node->plain && node->length == 0)
-        return strcpy(buffer, "nothing");
-    return cfg_quote(buffer, node->text, node->length);
 }

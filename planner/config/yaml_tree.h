@@ -8,6 +8,9 @@
  * that would expand beyond the limits is refused before anyone walks it. No limit of the
  * installed libyaml is relied on.
  *
+ * One list of the document, found under the key `bulk` of the outermost mapping, may be large. What it holds is
+ * counted by itself, and only behind its beginning may a document go on past CFG_MAX_BYTES.
+ *
  * Refused here: more than one document, tags, aliases to an enclosing or unknown anchor,
  * one anchor name used twice. Scalars stay text: what they mean is the field's business (scalar.h).
  */
@@ -19,8 +22,9 @@
 #include "diag.h"
 #include "mem.h"
 
-#define CFG_MAX_DEPTH        64     /* lists and mappings inside each other, aliases expanded */
-#define CFG_MAX_NODES        200000 /* scalars, lists and mappings, aliases expanded */
+#define CFG_MAX_DEPTH        64      /* lists and mappings inside each other, aliases expanded */
+#define CFG_MAX_NODES        200000  /* scalars, lists and mappings, aliases expanded; without those of a bulk list */
+#define CFG_MAX_BULK_NODES   4000000 /* with those written in a bulk list */
 #define CFG_MAX_SCALAR_BYTES 65536
 #define CFG_MAX_ANCHORS      256
 
@@ -30,12 +34,12 @@ struct cfg_node {
     enum cfg_node_kind kind;
     struct cfg_pos pos;
     bool plain;        /* a scalar without quotes */
+    bool complete;     /* false while its end has not been read */
+    uint32_t height;   /* 0: scalar; else 1 + the highest entry */
+    uint32_t count;    /* entries of a list or mapping */
+    uint32_t expanded; /* nodes in this subtree, this one included */
     const char *text;  /* scalar; NUL-terminated, and may contain NUL bytes (written "\0") */
     size_t length;     /* scalar; bytes */
-    uint64_t count;    /* entries of a list or mapping */
-    uint64_t expanded; /* nodes in this subtree, this one included */
-    uint32_t height;   /* 0: scalar; else 1 + the highest entry */
-    bool complete;     /* false while its end has not been read */
     struct cfg_item *first, *last;
 };
 
@@ -51,11 +55,14 @@ struct cfg_tree {
 };
 
 /**
+ * @param bulk  key of the list that may be large; NULL: none
+ *
  * Problems go to diag. Whatever is returned, release with cfg_tree_finish().
  *
  * @return SHUNT_OK (possibly with reported tags), SHUNT_ERR_INPUT, SHUNT_ERR_NOMEM
  */
-enum shunt_status cfg_tree_parse(struct cfg_tree *tree, const void *bytes, size_t size, struct cfg_diag *diag);
+enum shunt_status cfg_tree_parse(struct cfg_tree *tree, const void *bytes, size_t size, const char *bulk,
+                                 struct cfg_diag *diag);
 void cfg_tree_finish(struct cfg_tree *tree);
 
 /** Value of a key of a mapping, NULL if there is none. */

@@ -104,6 +104,47 @@ static void print_shard(FILE *file, const struct cfg_shard *shard)
         fprintf(file, " %zu:%s", strlen(shard->order[i]), shard->order[i]);
 }
 
+static void print_mesh(FILE *file, const struct cfg_mesh *mesh)
+{
+    fputs("\nmesh", file);
+    for (uint32_t a = 0; a < mesh->axis_count; a++)
+        fprintf(file, " %lld", (long long)mesh->shape[a]);
+    for (uint32_t r = 0; r < mesh->rule_count; r++) {
+        const struct cfg_mesh_rule *rule = &mesh->rules[r];
+        fprintf(file, "\nrule %s states", rule->tensor == NULL ? "-" : rule->tensor);
+        for (int s = 0; s < SHUNT_STATE_COUNT; s++)
+            fprintf(file, " %d", (int)rule->state[s]);
+        for (uint32_t a = 0; a < mesh->axis_count; a++)
+            fprintf(file, " %d:%d:%lld", (int)rule->placement[a].kind, (int)rule->placement[a].dim,
+                    (long long)rule->placement[a].split_factor);
+    }
+}
+
+static void print_box(FILE *file, const struct cfg_box *box)
+{
+    fputs(" box", file);
+    for (uint32_t d = 0; d < box->ndim; d++)
+        fprintf(file, " %lld:%lld", (long long)box->lo[d], (long long)box->hi[d]);
+    fprintf(file, " @%lld /", (long long)box->offset);
+    for (uint32_t d = 0; d < box->stride_count; d++)
+        fprintf(file, " %lld", (long long)box->stride[d]);
+}
+
+static void print_holding(FILE *file, const struct cfg_holding *holding)
+{
+    fprintf(file, "\nholding %zu:%s copy %d ranks", strlen(holding->tensor), holding->tensor, (int)holding->copy);
+    for (uint32_t r = 0; r < holding->rank_count; r++)
+        fprintf(file, " %u", holding->ranks[r]);
+    fputs(" states", file);
+    for (int s = 0; s < SHUNT_STATE_COUNT; s++)
+        fprintf(file, " %d", (int)holding->state[s]);
+    fputs(" shape", file);
+    for (uint32_t d = 0; d < holding->ndim; d++)
+        fprintf(file, " %lld", (long long)holding->shape[d]);
+    for (uint32_t b = 0; b < holding->box_count; b++)
+        print_box(file, &holding->boxes[b]);
+}
+
 enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
 {
@@ -120,8 +161,11 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
             (int)layout->count_embedding, (int)layout->count_loss,
             layout->pipeline_layout == NULL ? "-" : layout->pipeline_layout);
     print_shard(text.file, &layout->shard);
-    fprintf(text.file, "\nvocab %lld %lld states", (long long)layout->vocab_divisible_by,
-            (long long)layout->vocab_padded);
+    print_mesh(text.file, &layout->mesh);
+    for (uint32_t h = 0; h < layout->holding_count; h++)
+        print_holding(text.file, &layout->holdings[h]);
+    fprintf(text.file, "\nform %d ranks %lld vocab", (int)layout->form, (long long)layout->ranks);
+    fprintf(text.file, " %lld %lld states", (long long)layout->vocab_divisible_by, (long long)layout->vocab_padded);
     for (int s = 0; s < SHUNT_STATE_COUNT; s++)
         fprintf(text.file, " %d", (int)layout->state_dtype[s]);
     fputs("\ndevices", text.file);

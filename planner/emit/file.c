@@ -1,19 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "emit/digest.h"
 #include "shunt/plan.h"
 
+typedef VEC(unsigned char) byte_vec;
+
+static void append(struct arena *arena, byte_vec *bytes, const void *data, size_t size)
+{
+    if (bytes->count + size > bytes->capacity) {
+        size_t larger = bytes->capacity * 2 > bytes->count + size ? bytes->capacity * 2 : bytes->count + size + 4096;
+        unsigned char *grown = ARENA_NEW(arena, unsigned char, larger);
+        if (bytes->count > 0)
+            memcpy(grown, bytes->items, bytes->count);
+        bytes->items = grown;
+        bytes->capacity = larger;
+    }
+    if (size > 0)
+        memcpy(bytes->items + bytes->count, data, size);
+    bytes->count += size;
+}
+
+/** Content of a section, not yet in the file. */
+struct content {
+    enum shunt_plan_section_kind kind;
+    const void *bytes; /* NULL: the parts */
+    size_t size, record_bytes;
+};
+
 /** A file under construction. */
 struct file {
     struct arena *arena;
     const struct file_input *input;
-    byte_vec bytes;
     struct shunt_plan_section sections[SHUNT_PLAN_SECTION_COUNT];
-    uint32_t section_count;
-    byte_vec strings, dims, parts;
+    byte_vec strings, dims;
+    unsigned char **parts; /* by device */
+    size_t parts_size;
     struct shunt_plan_tensor *tensors;
     struct shunt_plan_device *devices;
     struct shunt_plan_summary summary;
@@ -22,7 +47,7 @@ struct file {
 static uint32_t add_string(struct file *file, const char *text)
 {
     uint32_t offset = (uint32_t)file->strings.count;
-    bytes_append(file->arena, &file->strings, text, strlen(text) + 1);
+    append(file->arena, &file->strings, text, strlen(text) + 1);
     return offset;
 }
 
@@ -42,7 +67,7 @@ static void list_tensors(struct file *file)
             tensor->dims = dims; /* tensors of a family share their extents */
             tensor->elements = (uint64_t)space_family_elements(family);
         }
-        bytes_append(file->arena, &file->dims, family->shape, family->ndim * sizeof(int64_t));
+        append(file->arena, &file->dims, family->shape, family->ndim * sizeof(int64_t));
         dims += family->ndim;
     }
 }
@@ -80,7 +105,11 @@ static void emit_part(struct file *file, const struct part_input *input, uint32_
         arena_finish(scratch);
         longjmp(file->arena->on_failure, 1);
     }
-    part_emit(scratch, file->arena, input, device, &file->parts, figures_out);
+    size_t size;
+    file->parts[device] = part_emit(scratch, file->arena, input, device, &size, figures_out);
+    file->devices[device].part_offset = file->parts_size; /* from the start of the section, for now */
+    file->devices[device].part_bytes = size;
+    file->parts_size += size;
     arena_finish(scratch);
 }
 
@@ -92,18 +121,17 @@ static void emit_parts(struct file *file, const struct lowered *lowered)
                                      .lowered = lowered,
                                      .message_bytes = ARENA_NEW(file->arena, uint64_t, world->device_count)};
     file->devices = ARENA_NEW(file->arena, struct shunt_plan_device, world->device_count);
+    file->parts = ARENA_NEW(file->arena, unsigned char *, world->device_count);
     file->summary.rollback_until_round = input.rounds->round_count;
     for (uint32_t d = 0; d < world->device_count; d++) {
         struct shunt_plan_device *device = &file->devices[d];
         struct part_figures figures;
-        device->part_offset = file->parts.count;
         emit_part(file, &input, d, &figures);
         device->id = world->devices[d].id;
         device->node = world->devices[d].node;
         device->from_rank = world->devices[d].from_rank;
         device->to_rank = world->devices[d].to_rank;
-        device->part_bytes = file->parts.count - device->part_offset;
-        device->part_crc32c = shunt_crc32c(0, file->parts.items + device->part_offset, device->part_bytes);
+        device->part_crc32c = shunt_crc32c(0, file->parts[d], device->part_bytes);
         device->from_bytes = figures.from_bytes;
         device->to_bytes = figures.to_bytes;
         device->peak_bytes = figures.peak_bytes;
@@ -143,40 +171,62 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->transport = input->cluster->transport_buffers;
 }
 
-static void add_section(struct file *file, enum shunt_plan_section_kind kind, const void *bytes, size_t size,
-                        size_t record_bytes)
+static size_t align(size_t size)
 {
-    struct shunt_plan_section *section = &file->sections[file->section_count++];
-    section->kind = kind;
-    section->offset = file->bytes.count;
-    section->bytes = size;
-    section->record_bytes = (uint32_t)record_bytes;
-    bytes_append(file->arena, &file->bytes, bytes, size);
-    bytes_align(file->arena, &file->bytes, SHUNT_PLAN_ALIGN);
-    if (kind != SHUNT_SECTION_PARTS)
-        section->crc32c = shunt_crc32c(0, file->bytes.items + section->offset, file->bytes.count - section->offset);
+    return (size + SHUNT_PLAN_ALIGN - 1) / SHUNT_PLAN_ALIGN * SHUNT_PLAN_ALIGN;
 }
 
-static void add_sections(struct file *file)
+/** Give every section its place. @return bytes of the whole file */
+static size_t place_sections(struct file *file, const struct content contents[SHUNT_PLAN_SECTION_COUNT])
+{
+    size_t at = align(sizeof(struct shunt_plan_header) + sizeof(file->sections));
+    for (uint32_t i = 0; i < SHUNT_PLAN_SECTION_COUNT; i++) {
+        file->sections[i] = (struct shunt_plan_section){.kind = contents[i].kind,
+                                                        .offset = at,
+                                                        .bytes = contents[i].size,
+                                                        .record_bytes = (uint32_t)contents[i].record_bytes};
+        at = align(at + contents[i].size);
+    }
+    for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
+        file->devices[d].part_offset += file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset;
+    return at;
+}
+
+/** Copy the contents to their places in `bytes`, which is zero, and compute the checksums. */
+static void copy_sections(struct file *file, const struct content contents[SHUNT_PLAN_SECTION_COUNT],
+                          unsigned char *bytes)
+{
+    for (uint32_t i = 0; i < SHUNT_PLAN_SECTION_COUNT; i++) {
+        struct shunt_plan_section *section = &file->sections[i];
+        if (contents[i].bytes == NULL)
+            continue;
+        if (section->bytes > 0)
+            memcpy(bytes + section->offset, contents[i].bytes, section->bytes);
+        section->crc32c = shunt_crc32c(0, bytes + section->offset, align(section->bytes));
+    }
+    for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
+        memcpy(bytes + file->devices[d].part_offset, file->parts[d], file->devices[d].part_bytes);
+}
+
+/** The file, without its header. @return NULL when memory runs out */
+static unsigned char *write_sections(struct file *file, size_t *size_out)
 {
     const struct route *route = file->input->route;
-    uint32_t devices = route->world->device_count;
-    size_t start = sizeof(struct shunt_plan_header) + sizeof(file->sections);
-    unsigned char zeros[sizeof(struct shunt_plan_header) + sizeof(file->sections)] = {0};
-    bytes_append(file->arena, &file->bytes, zeros, start);
-    bytes_align(file->arena, &file->bytes, SHUNT_PLAN_ALIGN);
-    add_section(file, SHUNT_SECTION_STRINGS, file->strings.items, file->strings.count, 1);
-    add_section(file, SHUNT_SECTION_SUMMARY, &file->summary, sizeof(file->summary), sizeof(file->summary));
-    add_section(file, SHUNT_SECTION_TENSORS, file->tensors, route->space->tensor_count * sizeof(*file->tensors),
-                sizeof(*file->tensors));
-    add_section(file, SHUNT_SECTION_DIMS, file->dims.items, file->dims.count, sizeof(int64_t));
-    size_t device_bytes = devices * sizeof(*file->devices);
-    size_t parts_at = file->bytes.count + device_bytes; /* device records are as long as the alignment */
-    parts_at += (SHUNT_PLAN_ALIGN - parts_at % SHUNT_PLAN_ALIGN) % SHUNT_PLAN_ALIGN;
-    for (uint32_t d = 0; d < devices; d++)
-        file->devices[d].part_offset += parts_at;
-    add_section(file, SHUNT_SECTION_DEVICES, file->devices, device_bytes, sizeof(*file->devices));
-    add_section(file, SHUNT_SECTION_PARTS, file->parts.items, file->parts.count, 1);
+    const struct content contents[SHUNT_PLAN_SECTION_COUNT] = {
+        {SHUNT_SECTION_STRINGS, file->strings.items, file->strings.count, 1},
+        {SHUNT_SECTION_SUMMARY, &file->summary, sizeof(file->summary), sizeof(file->summary)},
+        {SHUNT_SECTION_TENSORS, file->tensors, route->space->tensor_count * sizeof(*file->tensors),
+         sizeof(*file->tensors)},
+        {SHUNT_SECTION_DIMS, file->dims.items, file->dims.count, sizeof(int64_t)},
+        {SHUNT_SECTION_DEVICES, file->devices, route->world->device_count * sizeof(*file->devices),
+         sizeof(*file->devices)},
+        {SHUNT_SECTION_PARTS, NULL, file->parts_size, 1},
+    };
+    *size_out = place_sections(file, contents);
+    unsigned char *bytes = calloc(1, *size_out);
+    if (bytes != NULL)
+        copy_sections(file, contents, bytes);
+    return bytes;
 }
 
 static enum shunt_status fill_digests(const struct file_input *input, struct shunt_plan_header *header)
@@ -191,13 +241,13 @@ static enum shunt_status fill_digests(const struct file_input *input, struct shu
     return status;
 }
 
-static enum shunt_status seal(struct file *file, struct shunt_err *err)
+static enum shunt_status seal(const struct file *file, unsigned char *bytes, size_t size, struct shunt_err *err)
 {
     const struct route *route = file->input->route;
     struct shunt_plan_header header = {.version_major = SHUNT_PLAN_VERSION_MAJOR,
                                        .version_minor = SHUNT_PLAN_VERSION_MINOR,
                                        .header_bytes = sizeof(header),
-                                       .file_bytes = file->bytes.count,
+                                       .file_bytes = size,
                                        .device_count = route->world->device_count,
                                        .from_rank_count = route->from->grid.rank_count,
                                        .to_rank_count = route->to->grid.rank_count,
@@ -206,20 +256,20 @@ static enum shunt_status seal(struct file *file, struct shunt_err *err)
                                        .section_count = SHUNT_PLAN_SECTION_COUNT};
     memcpy(header.magic, SHUNT_PLAN_MAGIC, sizeof(header.magic));
     header.section_table_crc32c = shunt_crc32c(0, file->sections, sizeof(file->sections));
-    memcpy(file->bytes.items + sizeof(header), file->sections, sizeof(file->sections));
+    memcpy(bytes + sizeof(header), file->sections, sizeof(file->sections));
     enum shunt_status status = fill_digests(file->input, &header);
-    memcpy(file->bytes.items, &header, sizeof(header));
+    memcpy(bytes, &header, sizeof(header));
     if (status == SHUNT_OK)
-        status = digest_plan_id(file->bytes.items, file->bytes.count, header.plan_id);
+        status = digest_plan_id(bytes, size, header.plan_id);
     if (status != SHUNT_OK)
         return shunt_fail(err, status, "cannot compute a digest");
     header.header_crc32c = shunt_crc32c(0, &header, sizeof(header));
-    memcpy(file->bytes.items, &header, sizeof(header));
+    memcpy(bytes, &header, sizeof(header));
     return SHUNT_OK;
 }
 
-enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, unsigned char **bytes_out,
-                                size_t *size_out, struct shunt_err *err)
+enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, void **bytes_out, size_t *size_out,
+                                struct shunt_err *err)
 {
     struct file file = {.arena = arena, .input = input};
     add_string(&file, "");
@@ -228,11 +278,16 @@ enum shunt_status file_assemble(struct arena *arena, const struct file_input *in
     const struct timing timing = timing_compute(arena, input->problem, &input->schedule->rounds, lowered);
     emit_parts(&file, lowered);
     fill_summary(&file, &timing);
-    add_sections(&file);
-    enum shunt_status status = seal(&file, err);
-    if (status != SHUNT_OK)
+    size_t size;
+    unsigned char *bytes = write_sections(&file, &size);
+    if (bytes == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %zu bytes", size);
+    enum shunt_status status = seal(&file, bytes, size, err);
+    if (status != SHUNT_OK) {
+        free(bytes);
         return status;
-    *bytes_out = file.bytes.items;
-    *size_out = file.bytes.count;
+    }
+    *bytes_out = bytes;
+    *size_out = size;
     return SHUNT_OK;
 }

@@ -19,10 +19,10 @@ struct file_input {
 /**
  * Assemble the plan in memory.
  *
- * @param bytes_out, size_out  owned by the arena; 16-byte aligned
+ * @param bytes_out  16-byte aligned; release with free()
  */
-enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, unsigned char **bytes_out,
-                                size_t *size_out, struct shunt_err *err);
+enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, void **bytes_out, size_t *size_out,
+                                struct shunt_err *err);
 
 /** Write to a temporary file beside `path`, fsync and rename: the old file stays whole until the new one is. */
 enum shunt_status file_write(const char *path, const void *bytes, size_t size, struct shunt_err *err);

@@ -6,38 +6,56 @@
 
 struct box transfer_box(const struct transfer *transfer)
 {
-    if (transfer->chunk_count == 1)
+    if (transfer->slices == 1)
         return transfer->cell->box;
-    return box_slice(&transfer->cell->box, transfer->chunk, transfer->chunk_count);
+    return box_slice(&transfer->cell->box, transfer->slice, transfer->slices);
 }
 
-typedef VEC(struct transfer) transfer_vec;
+/** Transfers with room for all: their number is known before they are made. */
+struct transfer_array {
+    size_t count;
+    struct transfer *items;
+};
 
-static void lower_unit(struct arena *arena, const struct problem *problem, const struct unit *unit, uint32_t round,
-                       transfer_vec *out)
+static void lower_unit(const struct problem *problem, const struct unit *unit, uint32_t round,
+                       struct transfer_array *out)
 {
     const struct job *job = &problem->jobs[unit->job];
     const struct route_type *type = &problem->route->types[job->type];
     for (uint32_t p = 0; p < type->piece_count; p++) {
         const struct route_piece *piece = &type->pieces[p];
+        if (!unit_has_piece(&unit->chunking, unit->chunk, piece))
+            continue;
         struct transfer transfer = {.round = round,
                                     .source = route_source(type, job->index, p),
                                     .taker = piece->taker,
                                     .item = job->item,
                                     .cell = piece->cell,
-                                    .chunk = unit->chunk,
-                                    .chunk_count = unit->chunk_count};
+                                    .slice = unit->chunk % unit->chunking.slices,
+                                    .slices = unit->chunking.slices};
         struct box box = transfer_box(&transfer);
         if (box_empty(&box))
             continue;
         transfer.bytes = (uint64_t)box_volume(&box) * job->elem_bytes;
-        *VEC_PUSH(arena, out) = transfer;
+        out->items[out->count++] = transfer;
     }
 }
 
+/** Most transfers that the rounds can make; slices that turn out empty make none. */
+static size_t count_pieces(const struct problem *problem, const struct rounds *rounds)
+{
+    size_t count = 0;
+    for (uint32_t u = 0; u < rounds->unit_count; u++) {
+        const struct unit *unit = &rounds->units[u];
+        if (unit->chunk < unit->chunking.slices) /* once per slice, for all groups together */
+            count += problem->route->types[problem->jobs[unit->job].type].piece_count;
+    }
+    return count;
+}
+
 /** Lists by device, by counting: `field` is the device of a transfer on this end. */
-static struct transfer_list *list_by_device(struct arena *arena, const transfer_vec *transfers, uint32_t devices,
-                                            bool reads)
+static struct transfer_list *list_by_device(struct arena *arena, const struct transfer_array *transfers,
+                                            uint32_t devices, bool reads)
 {
     struct transfer_list *lists = ARENA_NEW(arena, struct transfer_list, devices);
     for (size_t i = 0; i < transfers->count; i++)
@@ -85,13 +103,13 @@ struct lowered *lower_build(struct arena *arena, const struct problem *problem, 
     struct lowered *lowered = ARENA_NEW(arena, struct lowered, 1);
     lowered->item_first_round = ARENA_NEW(arena, uint32_t, problem->route->space->item_count);
     memset(lowered->item_first_round, 0xff, problem->route->space->item_count * sizeof(uint32_t));
-    transfer_vec transfers = {0};
+    struct transfer_array transfers = {.items = ARENA_NEW(arena, struct transfer, count_pieces(problem, rounds))};
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
             const struct unit *unit = &rounds->units[u];
             uint32_t *first = &lowered->item_first_round[problem->jobs[unit->job].item];
             *first = k < *first ? k : *first;
-            lower_unit(arena, problem, unit, k, &transfers);
+            lower_unit(problem, unit, k, &transfers);
         }
     }
     lowered->transfers = transfers.items;

@@ -11,7 +11,7 @@ struct transfer {
     uint32_t source, taker; /* devices; equal: a local copy */
     uint32_t item;
     const struct route_cell *cell;
-    uint32_t chunk, chunk_count;
+    uint32_t slice, slices;
     uint64_t bytes;          /* payload */
     uint64_t message_offset; /* inside the message of (round, source, taker); 0 for a local copy */
 };

@@ -6,27 +6,6 @@
 
 #include "emit/intern.h"
 
-void bytes_append(struct arena *arena, byte_vec *bytes, const void *data, size_t size)
-{
-    if (bytes->count + size > bytes->capacity) {
-        size_t larger = bytes->capacity * 2 > bytes->count + size ? bytes->capacity * 2 : bytes->count + size + 4096;
-        unsigned char *grown = arena_alloc(arena, larger, 1);
-        if (bytes->count > 0)
-            memcpy(grown, bytes->items, bytes->count);
-        bytes->items = grown;
-        bytes->capacity = larger;
-    }
-    if (size > 0)
-        memcpy(bytes->items + bytes->count, data, size);
-    bytes->count += size;
-}
-
-void bytes_align(struct arena *arena, byte_vec *bytes, size_t align)
-{
-    static const unsigned char zeros[SHUNT_PLAN_ALIGN];
-    bytes_append(arena, bytes, zeros, (align - bytes->count % align) % align);
-}
-
 /** Pads of one new buffer, zeroed in one round. */
 struct fill {
     uint32_t round, buffer, item;
@@ -464,7 +443,14 @@ static void part_init(struct part *part, struct arena *arena, const struct part_
     intern_init(&part->corners, arena, sizeof(struct shunt_plan_corner));
 }
 
-static void write_part(const struct part *part, struct arena *out_arena, byte_vec *out)
+struct table {
+    const void *records;
+    size_t bytes;
+};
+
+#define PART_TABLES 8
+
+static unsigned char *write_part(const struct part *part, struct arena *out_arena, size_t *size_out)
 {
     struct shunt_plan_part_header header = {.device = part->device,
                                             .buffer_count = (uint32_t)part->buffers.count,
@@ -474,10 +460,8 @@ static void write_part(const struct part *part, struct arena *out_arena, byte_ve
                                             .op_count = (uint32_t)part->ops.count,
                                             .message_count = (uint32_t)part->messages.count,
                                             .staging_bytes = {part->staging[0], part->staging[1]}};
-    const struct {
-        const void *records;
-        size_t bytes;
-    } tables[] = {
+    /* all records are multiples of 8 bytes, so that the tables follow each other without gaps */
+    const struct table tables[PART_TABLES] = {
         {&header, sizeof(header)},
         {part->buffers.items, part->buffers.count * sizeof(*part->buffers.items)},
         {part->holdings.items, part->holdings.count * sizeof(*part->holdings.items)},
@@ -487,15 +471,22 @@ static void write_part(const struct part *part, struct arena *out_arena, byte_ve
         {part->ops.items, part->ops.count * sizeof(*part->ops.items)},
         {part->messages.items, part->messages.count * sizeof(*part->messages.items)},
     };
-    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
-        bytes_append(out_arena, out, tables[t].records, tables[t].bytes);
-        bytes_align(out_arena, out, 8);
+    size_t size = 0, at = 0;
+    for (int t = 0; t < PART_TABLES; t++)
+        size += tables[t].bytes;
+    size = (size + SHUNT_PLAN_ALIGN - 1) / SHUNT_PLAN_ALIGN * SHUNT_PLAN_ALIGN;
+    unsigned char *bytes = ARENA_NEW(out_arena, unsigned char, size);
+    for (int t = 0; t < PART_TABLES; t++) {
+        if (tables[t].bytes > 0)
+            memcpy(bytes + at, tables[t].records, tables[t].bytes);
+        at += tables[t].bytes;
     }
-    bytes_align(out_arena, out, SHUNT_PLAN_ALIGN);
+    *size_out = size;
+    return bytes;
 }
 
-void part_emit(struct arena *scratch, struct arena *out_arena, const struct part_input *input, uint32_t device,
-               byte_vec *out, struct part_figures *figures_out)
+unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const struct part_input *input,
+                         uint32_t device, size_t *size_out, struct part_figures *figures_out)
 {
     struct part part;
     part_init(&part, scratch, input, device);
@@ -507,5 +498,5 @@ void part_emit(struct arena *scratch, struct arena *out_arena, const struct part
     account_memory(&part, figures_out);
     count_operations(&part, figures_out);
     count_messages(&part, figures_out);
-    write_part(&part, out_arena, out);
+    return write_part(&part, out_arena, size_out);
 }

@@ -7,13 +7,6 @@
 #include "emit/lower.h"
 #include "shunt/plan_format.h"
 
-/** Growing output. */
-typedef VEC(unsigned char) byte_vec;
-
-void bytes_append(struct arena *arena, byte_vec *bytes, const void *data, size_t size);
-/** Append zeros up to a multiple of `align`. */
-void bytes_align(struct arena *arena, byte_vec *bytes, size_t align);
-
 /** What the summary and the device table need to know of a part. */
 struct part_figures {
     uint64_t from_bytes, to_bytes, peak_bytes, staging_bytes;
@@ -29,8 +22,13 @@ struct part_input {
     uint64_t *message_bytes; /* scratch by device, zero */
 };
 
-/** Append the part of `device` to out, aligned and padded. `scratch` is emptied by the caller between parts. */
-void part_emit(struct arena *scratch, struct arena *out_arena, const struct part_input *input, uint32_t device,
-               byte_vec *out, struct part_figures *figures_out);
+/**
+ * Make the part of `device`, padded to the alignment.
+ *
+ * @param scratch  emptied by the caller between parts
+ * @return the bytes, in out_arena and of exactly *size_out bytes
+ */
+unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const struct part_input *input,
+                         uint32_t device, size_t *size_out, struct part_figures *figures_out);
 
 #endif

@@ -187,6 +187,7 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
             struct route_piece *piece = VEC_PUSH(arena, &pieces);
             piece->cell = cell;
             piece->taker = taker->device;
+            piece->spread = t + n;
             if (contains(candidates[n], candidate_counts[n], taker->device))
                 continue;
             piece->candidates = candidates[n];

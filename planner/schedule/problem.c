@@ -26,6 +26,7 @@ static void count_traffic(const struct problem *problem, struct job *job, struct
         if (source == piece->taker)
             continue;
         uint64_t bytes = problem_aligned_bytes(piece->cell->elements, job->elem_bytes);
+        job->largest = bytes > job->largest ? bytes : job->largest;
         scratch->traffic[source] += bytes;
         scratch->traffic[piece->taker] += bytes;
         job->bytes += (uint64_t)piece->cell->elements * job->elem_bytes;

@@ -4,8 +4,8 @@
 
 /**
  * What must be scheduled: immutable once built. A job is one item (tensor and state) with
- * something to do: pieces to move or a new buffer to allocate. It is executed in chunks; chunk
- * j of n takes slice j of each of its pieces. Its new buffers are allocated in the round of its
+ * something to do: pieces to move or a new buffer to allocate. It is executed in chunks: its
+ * pieces are dealt into groups, and each piece of a group is cut into slices. Its new buffers are allocated in the round of its
  * first chunk, its old ones that are read are released at the end of the round of its last.
  */
 
@@ -25,6 +25,7 @@ struct job {
     uint32_t memory_count;
     struct job_memory *memory; /* ascending device */
     uint64_t traffic;          /* most bytes that one device sends and receives for it, aligned */
+    uint64_t largest;          /* bytes of its largest remote piece, aligned */
     uint64_t bytes;            /* payload of all its remote pieces */
 };
 

@@ -3,28 +3,51 @@
 
 #include <string.h>
 
-#define MAX_CHUNKS 4096u
+#define MAX_SLICES 4096u
+#define FEW_SLICES 512u /* of all pieces of a job */
 
-uint32_t rounds_chunk_count(const struct job *job, uint64_t chunk_bytes)
+static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
-    uint64_t count = (job->traffic + chunk_bytes - 1) / chunk_bytes;
-    if (count < 1)
-        return 1;
-    return count > MAX_CHUNKS ? MAX_CHUNKS : (uint32_t)count;
+    return (a + b - 1) / b;
 }
 
-/** Aligned bytes of slice `chunk` of a piece; 0 when the slice is empty or the copy is local. */
-static uint64_t slice_bytes(const struct problem *problem, const struct job *job, uint32_t piece_index, uint32_t chunk,
-                            uint32_t chunk_count, uint32_t *source_out)
+static uint32_t at_least_one(uint64_t count, uint64_t most)
+{
+    return count < 1 ? 1 : count > most ? (uint32_t)most : (uint32_t)count;
+}
+
+/**
+ * Slices of every piece load all ports alike, and are taken while they are few. Beyond that, as few slices as
+ * a single piece needs, and as many groups of pieces as the busiest device asks for.
+ */
+static struct chunking cut_job(const struct problem *problem, const struct job *job, uint64_t chunk_bytes)
+{
+    uint32_t pieces = problem->route->types[job->type].piece_count;
+    uint64_t chunks = ceil_div(job->traffic, chunk_bytes);
+    if (chunks * pieces <= FEW_SLICES)
+        return (struct chunking){.groups = 1, .slices = at_least_one(chunks, MAX_SLICES)};
+    struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), MAX_SLICES)};
+    chunking.groups = at_least_one(ceil_div(chunks, chunking.slices), pieces);
+    return chunking;
+}
+
+static uint32_t chunk_count(const struct chunking *chunking)
+{
+    return chunking->groups * chunking->slices;
+}
+
+/** Aligned bytes of a piece in a chunk; 0 when it takes no part, its slice is empty or the copy is local. */
+static uint64_t chunk_bytes_of(const struct problem *problem, const struct job *job, uint32_t piece_index,
+                               uint32_t chunk, const struct chunking *chunking, uint32_t *source_out)
 {
     const struct route_type *type = &problem->route->types[job->type];
     const struct route_piece *piece = &type->pieces[piece_index];
     *source_out = route_source(type, job->index, piece_index);
-    if (*source_out == piece->taker)
+    if (*source_out == piece->taker || !unit_has_piece(chunking, chunk, piece))
         return 0;
-    if (chunk_count == 1)
+    if (chunking->slices == 1)
         return problem_aligned_bytes(piece->cell->elements, job->elem_bytes);
-    struct box slice = box_slice(&piece->cell->box, chunk, chunk_count);
+    struct box slice = box_slice(&piece->cell->box, chunk % chunking->slices, chunking->slices);
     return problem_aligned_bytes(box_volume(&slice), job->elem_bytes);
 }
 
@@ -36,12 +59,12 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
     for (uint32_t j = 0; j < problem->job_count; j++) {
         const struct job *job = &problem->jobs[j];
         const struct route_type *type = &problem->route->types[job->type];
-        uint32_t chunks = rounds_chunk_count(job, chunk_bytes);
-        for (uint32_t c = 0; c < chunks; c++) {
+        struct chunking chunking = cut_job(problem, job, chunk_bytes);
+        for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
             for (int undo = 0; undo < 2; undo++) {
                 for (uint32_t p = 0; p < type->piece_count; p++) {
                     uint32_t source, taker = type->pieces[p].taker;
-                    uint64_t bytes = slice_bytes(problem, job, p, c, chunks, &source);
+                    uint64_t bytes = chunk_bytes_of(problem, job, p, c, &chunking, &source);
                     if (bytes == 0)
                         continue;
                     load[source] = undo ? 0 : load[source] + bytes;
@@ -60,11 +83,12 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
 struct builder {
     const struct problem *problem;
     const struct rounds_options *options;
-    uint64_t *memory;     /* by device: buffers live in the open round, its allocs included */
-    uint64_t *room;       /* by device: most bytes of buffers under the cap */
-    uint64_t *load;       /* by device: staging used in the open round */
-    uint64_t *slot;       /* by device: staging a round may use */
-    uint32_t *next_chunk; /* by job */
+    uint64_t *memory;           /* by device: buffers live in the open round, its allocs included */
+    uint64_t *room;             /* by device: most bytes of buffers under the cap */
+    uint64_t *load;             /* by device: staging used in the open round */
+    uint64_t *slot;             /* by device: staging a round may use */
+    uint32_t *next_chunk;       /* by job */
+    struct chunking *chunkings; /* by job */
     VEC(struct unit) units;
     VEC(uint32_t) round_begin;
     VEC(uint32_t) finished;       /* jobs in the order they finished */
@@ -83,13 +107,13 @@ static bool fits_memory(const struct builder *builder, const struct job *job)
 }
 
 /** Add (or take back) the first `count` pieces of a chunk; stops at one that does not fit and says how far it came. */
-static uint32_t add_load(struct builder *builder, const struct job *job, uint32_t chunk, uint32_t chunks,
-                         uint32_t count, bool take_back)
+static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, uint32_t count, bool take_back)
 {
+    const struct job *job = &builder->problem->jobs[j];
     const struct route_type *type = &builder->problem->route->types[job->type];
     for (uint32_t p = 0; p < count; p++) {
         uint32_t source, taker = type->pieces[p].taker;
-        uint64_t bytes = slice_bytes(builder->problem, job, p, chunk, chunks, &source);
+        uint64_t bytes = chunk_bytes_of(builder->problem, job, p, chunk, &builder->chunkings[j], &source);
         if (take_back) {
             builder->load[source] -= bytes;
             builder->load[taker] -= bytes;
@@ -108,27 +132,26 @@ static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j
 {
     const struct job *job = &builder->problem->jobs[j];
     uint32_t pieces = builder->problem->route->types[job->type].piece_count;
-    uint32_t chunks = rounds_chunk_count(job, builder->options->chunk_bytes);
     uint32_t chunk = builder->next_chunk[j];
     if (chunk == 0 && !fits_memory(builder, job))
         return false;
-    uint32_t done = add_load(builder, job, chunk, chunks, pieces, false);
+    uint32_t done = add_load(builder, j, chunk, pieces, false);
     if (done < pieces) {
-        add_load(builder, job, chunk, chunks, done, true);
+        add_load(builder, j, chunk, done, true);
         return false;
     }
     for (uint32_t m = 0; chunk == 0 && m < job->memory_count; m++)
         builder->memory[job->memory[m].device] += job->memory[m].alloc;
-    *VEC_PUSH(arena, &builder->units) = (struct unit){.job = j, .chunk = chunk, .chunk_count = chunks};
+    *VEC_PUSH(arena, &builder->units) = (struct unit){.job = j, .chunk = chunk, .chunking = builder->chunkings[j]};
     builder->next_chunk[j]++;
-    if (builder->next_chunk[j] == chunks)
+    if (builder->next_chunk[j] == chunk_count(&builder->chunkings[j]))
         *VEC_PUSH(arena, &builder->finished) = j;
     return true;
 }
 
 static bool is_finished(const struct builder *builder, uint32_t j)
 {
-    return builder->next_chunk[j] == rounds_chunk_count(&builder->problem->jobs[j], builder->options->chunk_bytes);
+    return builder->next_chunk[j] == chunk_count(&builder->chunkings[j]);
 }
 
 /** Apply the frees of all rounds <= open round - depth. */
@@ -183,6 +206,9 @@ static void builder_init(struct arena *arena, struct builder *builder, const str
     builder->load = ARENA_NEW(arena, uint64_t, devices);
     builder->slot = ARENA_NEW(arena, uint64_t, devices);
     builder->next_chunk = ARENA_NEW(arena, uint32_t, problem->job_count);
+    builder->chunkings = ARENA_NEW(arena, struct chunking, problem->job_count);
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        builder->chunkings[j] = cut_job(problem, &problem->jobs[j], options->chunk_bytes);
     rounds_least_slots(arena, problem, options->chunk_bytes, builder->slot);
     for (uint32_t d = 0; d < devices; d++) {
         const struct problem_device *device = &problem->devices[d];

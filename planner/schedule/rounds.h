@@ -10,10 +10,15 @@
 
 #include "schedule/problem.h"
 
+/** How a job is cut: chunk c takes slice c % slices of every piece of group c / slices. */
+struct chunking {
+    uint32_t groups, slices;
+};
+
 /** One chunk of one job, in one round. */
 struct unit {
-    uint32_t job;
-    uint32_t chunk, chunk_count;
+    uint32_t job, chunk;
+    struct chunking chunking;
 };
 
 struct rounds {
@@ -48,7 +53,10 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
 bool rounds_build(struct arena *arena, const struct problem *problem, const struct rounds_options *options,
                   struct rounds *rounds_out);
 
-/** Number of chunks of a job for a given chunk size. */
-uint32_t rounds_chunk_count(const struct job *job, uint64_t chunk_bytes);
+/** Whether a piece takes part in a chunk. */
+static inline bool unit_has_piece(const struct chunking *chunking, uint32_t chunk, const struct route_piece *piece)
+{
+    return chunking->groups == 1 || piece->spread % chunking->groups == chunk / chunking->slices;
+}
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "space/cut.h"
+#include "space/explicit.h"
 #include "space/shard.h"
 #include "space/stages.h"
 
@@ -86,8 +87,6 @@ struct base {
     int64_t ep;
     uint32_t placement, sharded; /* numbers; UINT32_MAX: not made */
 };
-
-typedef VEC(struct placement) placement_vec;
 
 static uint32_t add_placement(struct arena *arena, placement_vec *list, const struct placement *placement)
 {
@@ -229,21 +228,48 @@ static enum shunt_status place_families(struct arena *arena, struct side *side, 
     return SHUNT_OK;
 }
 
+/** A layout made by rules from degrees of parallelism. */
+static enum shunt_status build_parallel(struct arena *arena, struct side *side, struct shunt_err *err)
+{
+    const struct cfg_model *model = side->space->model;
+    enum shunt_status status = check_heads(model, side->layout, err);
+    if (status == SHUNT_OK)
+        status = check_experts(model, side->layout, err);
+    if (status == SHUNT_OK)
+        status = grid_build(arena, side->layout, model->experts > 0, &side->grid, err);
+    if (status == SHUNT_OK)
+        status = pipeline_build(arena, side->layout, model, &side->pipeline, err);
+    if (status == SHUNT_OK)
+        status = place_families(arena, side, err);
+    return status;
+}
+
+/** A layout given tensor by tensor: there are ranks, but no axes and no stages. */
+static enum shunt_status build_given(struct arena *arena, struct side *side, struct shunt_err *err)
+{
+    const struct cfg_layout *layout = side->layout;
+    placement_vec list = {0};
+    side->grid.rank_count = (uint32_t)cfg_layout_world(layout);
+    side->grid.ranks = ARENA_NEW(arena, struct grid_rank, side->grid.rank_count);
+    for (uint32_t r = 0; r < side->grid.rank_count; r++)
+        side->grid.ranks[r].device = layout->device_count > 0 ? layout->devices[r] : r;
+    side->item_placement = ARENA_NEW(arena, uint32_t, side->space->item_count);
+    enum shunt_status status = layout->form == CFG_FORM_MESH
+                                   ? mesh_place(arena, side->space, layout, &list, side->item_placement, err)
+                                   : explicit_place(arena, side->space, layout, &list, side->item_placement, err);
+    side->placements = list.items;
+    side->placement_count = (uint32_t)list.count;
+    return status;
+}
+
 enum shunt_status side_build(struct arena *arena, const struct space *space, const struct cfg_layout *layout,
                              struct side **side_out, struct shunt_err *err)
 {
     struct side *side = ARENA_NEW(arena, struct side, 1);
     side->layout = layout;
     side->space = space;
-    enum shunt_status status = check_heads(space->model, layout, err);
-    if (status == SHUNT_OK)
-        status = check_experts(space->model, layout, err);
-    if (status == SHUNT_OK)
-        status = grid_build(arena, layout, space->model->experts > 0, &side->grid, err);
-    if (status == SHUNT_OK)
-        status = pipeline_build(arena, layout, space->model, &side->pipeline, err);
-    if (status == SHUNT_OK)
-        status = place_families(arena, side, err);
+    enum shunt_status status =
+        layout->form == CFG_FORM_PARALLEL ? build_parallel(arena, side, err) : build_given(arena, side, err);
     if (status == SHUNT_OK)
         *side_out = side;
     return status;

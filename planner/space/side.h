@@ -5,7 +5,8 @@
 /**
  * One layout laid over the space: which rank holds which boxes of which item, and where in its
  * buffers. Made by composing small rules: grid (rank -> coordinates), pipeline (layer -> stage),
- * cut (tensor parallel), experts (expert -> ep), shard (data parallel).
+ * cut (tensor parallel), experts (expert -> ep), shard (data parallel); or given, as a mesh with
+ * placements or box by box.
  */
 
 #include "space/grid.h"
@@ -17,7 +18,7 @@ struct side {
     const struct cfg_layout *layout;
     const struct space *space;
     struct grid grid;
-    struct pipeline pipeline;
+    struct pipeline pipeline; /* no chunks in the given forms */
     uint32_t placement_count;
     struct placement *placements;
     uint32_t *item_placement; /* by item */

@@ -2,6 +2,9 @@
 
 /* One refusal a row: a document, and the message that it must earn, position and path included. */
 
+#ifndef SHUNT_TESTS_ERROR_ROWS_H
+#define SHUNT_TESTS_ERROR_ROWS_H
+
 enum kind { MODEL, CLUSTER, LAYOUT };
 
 struct error_row {
@@ -126,7 +129,7 @@ static const struct error_row error_rows[] = {
     {LAYOUT, LAYOUT_BASE "vocabb: {}\n",
      ":4:1: vocabb: found an unknown key (did you mean `vocab`?), expected a mapping "
      "with the keys kind, name, model, cluster, parallel, order, pipeline, shard, vocab, "
-     "state, devices"},
+     "mesh, placements, ranks, holdings, state, devices"},
     {LAYOUT, LAYOUT_BASE "zzz: 1\n", ":4:1: zzz: found an unknown key, expected a mapping with the keys kind"},
     {LAYOUT, LAYOUT_BASE "\"a\\e[31m\": 1\n", ":4:1: a\\x1B[31m: found an unknown key"},
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, pt: 2}\n", ":3:19: parallel.pt: found an unknown key (did you mean `tp`?)"},
@@ -140,7 +143,6 @@ static const struct error_row error_rows[] = {
     {LAYOUT, LAYOUT_HEAD "parallel: {\"\": 2}\n", ":3:12: parallel: found an empty text as a key, expected a name"},
     {LAYOUT, LAYOUT_HEAD "parallel: {2: 2}\n", ":3:12: parallel.2: found an unknown key"},
     {LAYOUT, "kind: layout\nparallel: {}\n", ":1:1: name: found no such key, expected a text"},
-    {LAYOUT, LAYOUT_HEAD, ":1:1: parallel: found no such key, expected a mapping with the keys tp, cp, ep, dp, pp"},
     {LAYOUT, "name: x\nparallel: {}\n", ":1:1: kind: found no such key, expected `layout`"},
     {LAYOUT, "kind: model\n", ":1:7: kind: found a model document, expected kind `layout`"},
     {CLUSTER, "kind: layout\n", ":1:7: kind: found a layout document, expected kind `cluster`"},
@@ -306,13 +308,16 @@ static const struct error_row error_rows[] = {
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 1048576, dp: 1048576, pp: 1048576, cp: 1048576}\n",
      "product is more than 1048576"},
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, dp: 4, pp: 2, ep: 8}\n",
-     ":3:37: parallel.ep: found etp 2 times ep 8 times pp 2, expected a divisor of the number of ranks, tp times cp "
+     ":3:37: parallel.ep: found etp 2 times ep 8 times pp 2, which is 32, expected a divisor of the number of ranks, "
+     "tp times cp "
      "times dp times pp, which is 16"},
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, dp: 4, pp: 2, etp: 3}\n",
-     ":3:38: parallel.etp: found etp 3 times ep 1 times pp 2, expected a divisor of the number of ranks, tp times cp "
+     ":3:38: parallel.etp: found etp 3 times ep 1 times pp 2, which is 6, expected a divisor of the number of ranks, "
+     "tp times cp "
      "times dp times pp, which is 16"},
     {LAYOUT, LAYOUT_HEAD "parallel: {ep: 1048576, etp: 1048576}\n",
-     "found etp 1048576 times ep 1048576 times pp 1, expected a divisor of the number of ranks"},
+     "found etp 1048576 times ep 1048576 times pp 1, which is 1099511627776, expected a divisor of the number of "
+     "ranks"},
     {LAYOUT, LAYOUT_HEAD "parallel: {etp: 0}\n", ":3:17: parallel.etp: found \"0\" (out of range), " COUNT_20},
     {LAYOUT, LAYOUT_HEAD "parallel: {vpp: 65537}\n", ":3:17: parallel.vpp: found \"65537\" (out of range), expected"},
     {LAYOUT, LAYOUT_HEAD "parallel: {dp: 8, ep: 8}\norder: tp-dp\n",
@@ -443,3 +448,5 @@ static const struct error_row error_rows[] = {
     {LAYOUT, "kind: a\r\nb: \x7F\r\n", ":2:4: document: found control character U+007F, expected text"},
     {LAYOUT, "\xFF\xFEk\1", ":1:1: document: found UTF-16 text, expected UTF-8"},
 };
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explicit_print.h"
+
+#include <stdio.h>
+
+static void print_head(const struct side *side)
+{
+    const struct cfg_layout *layout = side->layout;
+    bool first = true;
+    printf("kind: layout\nname: \"%s\"\n", layout->name);
+    if (layout->model != NULL)
+        printf("model: \"%s\"\n", layout->model);
+    if (layout->cluster != NULL)
+        printf("cluster: \"%s\"\n", layout->cluster);
+    printf("state: {");
+    for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if (layout->state_dtype[s] < 0)
+            continue;
+        printf("%s%s: %s", first ? "" : ", ", shunt_state_name(s), shunt_dtype_name((unsigned)layout->state_dtype[s]));
+        first = false;
+    }
+    printf("}\nranks: %u\n", side->grid.rank_count);
+    if (layout->device_count > 0) {
+        printf("devices: [");
+        for (uint32_t r = 0; r < layout->device_count; r++)
+            printf("%s%u", r > 0 ? ", " : "", layout->devices[r]);
+        printf("]\n");
+    }
+}
+
+/** Copies that are cut unlike overlap, and must say so. */
+static bool has_copies(const struct placement *placement)
+{
+    for (uint32_t v = 0; v < placement->variant_count; v++) {
+        for (uint32_t w = 0; w < v; w++) {
+            const struct placement_variant *a = &placement->variants[v], *b = &placement->variants[w];
+            struct box common;
+            for (uint32_t i = 0; i < a->holding_count; i++) {
+                for (uint32_t j = 0; j < b->holding_count; j++) {
+                    if (box_intersect(&a->holdings[i].box, &b->holdings[j].box, &common))
+                        return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static void print_box(const struct placement_holding *holding)
+{
+    const struct box *box = &holding->box;
+    putchar('"');
+    for (uint32_t d = 0; d < box->ndim; d++)
+        printf("%s%lld:%lld", d > 0 ? ", " : "", (long long)box->lo[d], (long long)box->hi[d]);
+    printf(" @ %lld / ", (long long)holding->offset);
+    for (uint32_t d = 0; d < box->ndim; d++)
+        printf("%s%lld", d > 0 ? "," : "", (long long)holding->stride[d]);
+    putchar('"');
+}
+
+static void print_variant(const char *tensor, const char *states, const struct placement_variant *variant, bool copies)
+{
+    printf("  - {ranks: [");
+    for (uint32_t i = 0; i < variant->rank_count; i++)
+        printf("%s%u", i > 0 ? ", " : "", variant->ranks[i]);
+    printf("], tensor: \"%s\", states: [%s], shape: [", tensor, states);
+    for (uint32_t d = 0; d < variant->ndim; d++)
+        printf("%s%lld", d > 0 ? ", " : "", (long long)variant->shape[d]);
+    printf("], boxes: [");
+    for (uint32_t h = 0; h < variant->holding_count; h++) {
+        printf("%s", h > 0 ? ", " : "");
+        print_box(&variant->holdings[h]);
+    }
+    printf("]%s}\n", copies ? ", copy: true" : "");
+}
+
+void explicit_print(struct arena *arena, const struct side *side)
+{
+    const struct space *space = side->space;
+    print_head(side);
+    printf("holdings:\n");
+    for (uint32_t i = 0; i < space->item_count;) {
+        const struct space_item *item = &space->items[i];
+        const struct placement *placement = side_placement(side, i);
+        char states[128];
+        size_t used = 0;
+        uint32_t end = i;
+        /* states of the tensor that lie alike are one entry */
+        while (end < space->item_count && space->items[end].tensor == item->tensor &&
+               side->item_placement[end] == side->item_placement[i]) {
+            used += (size_t)snprintf(states + used, sizeof(states) - used, "%s%s", used > 0 ? ", " : "",
+                                     shunt_state_name(space->items[end].state));
+            end++;
+        }
+        const char *name = space_tensor_name(arena, &space->families[item->family], item->layer, item->expert);
+        bool copies = has_copies(placement);
+        for (uint32_t v = 0; v < placement->variant_count; v++) {
+            if (placement->variants[v].rank_count > 0)
+                print_variant(name, states, &placement->variants[v], copies);
+        }
+        i = end;
+    }
+}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converters: Hugging Face configs, Megatron arguments and safetensors headers to Shunt's documents."""
