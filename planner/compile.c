@@ -9,25 +9,42 @@
 #include "routing/route.h"
 #include "schedule/schedule.h"
 
-/** The document that an override or a layout's own field names, as a path; NULL with diag written. */
-static char *find_document(const char *override, const struct cfg_layout *layout, const char *own,
-                           struct cfg_pos own_pos, const char *field, const char *folder, FILE *diag)
+/** A document that is named by an option, or by a field of a layout. */
+struct reference {
+    const char *option; /* what the option says; NULL: not given */
+    const struct cfg_layout *layout;
+    const char *own; /* what the layout says; NULL: nothing */
+    struct cfg_pos own_pos;
+    const char *field, *folder; /* "model", "models" */
+};
+
+/** Its path, malloc'd; NULL with diag written. */
+static char *find_document(const struct reference *reference, FILE *diag)
 {
-    if (override != NULL)
-        return cfg_resolve("./", override, folder, diag);
-    if (own != NULL)
-        return cfg_resolve(layout->path, own, folder, diag);
-    fprintf(diag, "%s:%u:%u: %s: found nothing, expected the name of a %s document (or --%s)\n", layout->path,
-            own_pos.line > 0 ? own_pos.line : 1, own_pos.column > 0 ? own_pos.column : 1, field, field, field);
-    return NULL;
+    const char *name = reference->option != NULL ? reference->option : reference->own;
+    uint32_t line = reference->own_pos.line > 0 ? reference->own_pos.line : 1;
+    uint32_t column = reference->own_pos.column > 0 ? reference->own_pos.column : 1;
+    if (name == NULL) {
+        fprintf(diag, "%s:%u:%u: %s: found nothing, expected the name of a %s document (or --%s)\n",
+                reference->layout->path, line, column, reference->field, reference->field, reference->field);
+        return NULL;
+    }
+    char *path = cfg_resolve(reference->option != NULL ? NULL : reference->layout->path, name, reference->folder, diag);
+    if (path == NULL && reference->option != NULL)
+        fprintf(diag, "--%s: found \"%s\", expected a %s document\n", reference->field, name, reference->field);
+    else if (path == NULL)
+        fprintf(diag, "%s:%u:%u: %s: found \"%s\", expected a %s document\n", reference->layout->path, line, column,
+                reference->field, name, reference->field);
+    return path;
 }
 
 static enum shunt_status load_model(const struct compile_options *options, const struct cfg_layout *layout,
                                     struct cfg_model **model_out, FILE *diag)
 {
-    char *path = find_document(options->model, layout, layout->model, layout->model_pos, "model", "models", diag);
+    const struct reference reference = {options->model, layout, layout->model, layout->model_pos, "model", "models"};
+    char *path = find_document(&reference, diag);
     if (path == NULL)
-        return SHUNT_ERR_INPUT;
+        return SHUNT_ERR_IO;
     enum shunt_status status = cfg_model_load(path, model_out, diag);
     free(path);
     return status;
@@ -39,9 +56,10 @@ static enum shunt_status load_cluster(const struct compile_options *options, str
     const struct cfg_layout *layout =
         documents->from->cluster == NULL && documents->to->cluster != NULL ? documents->to : documents->from;
     const char *own = layout->cluster != NULL ? layout->cluster : "local";
-    char *path = find_document(options->cluster, layout, own, layout->cluster_pos, "cluster", "clusters", diag);
+    const struct reference reference = {options->cluster, layout, own, layout->cluster_pos, "cluster", "clusters"};
+    char *path = find_document(&reference, diag);
     if (path == NULL)
-        return SHUNT_ERR_INPUT;
+        return SHUNT_ERR_IO;
     enum shunt_status status = cfg_cluster_load(path, &documents->cluster, diag);
     free(path);
     return status;

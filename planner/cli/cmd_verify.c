@@ -125,6 +125,8 @@ static enum shunt_status check_layouts(const struct shunt_plan *plan, const stru
     if (o->from == NULL)
         return SHUNT_OK;
     status = cli_compare_layouts(plan, o->from, o->to, stderr, &findings->own_text);
+    if (status != SHUNT_OK && findings->own_text.text[0] == '\0')
+        shunt_fail(&findings->own_text, status, "%s or %s does not load: see the lines above", o->from, o->to);
     findings->layouts = status == SHUNT_OK;
     return status;
 }

@@ -30,9 +30,10 @@ bool cfg_cursor_take(struct cfg_cursor *cursor, char wanted)
 
 size_t cfg_cursor_word(struct cfg_cursor *cursor, const char **word_out)
 {
-    if (cfg_cursor_at_end(cursor) || (*cursor->at >= '0' && *cursor->at <= '9'))
-        return 0;
+    bool none = cfg_cursor_at_end(cursor) || (*cursor->at >= '0' && *cursor->at <= '9');
     *word_out = cursor->at;
+    if (none)
+        return 0;
     while (cursor->at < cursor->end && is_word_byte(*cursor->at))
         cursor->at++;
     return (size_t)(cursor->at - *word_out);

@@ -2,8 +2,11 @@
 #include "load.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tables.h"
 #include "text_check.h"
@@ -112,9 +115,20 @@ static enum shunt_status cannot_read(const char *path, int error, FILE *diag)
 /* Read at most one byte more than a document may have. */
 static enum shunt_status read_file(const char *path, size_t most, char **bytes_out, size_t *size_out, FILE *diag)
 {
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
+    /* a pipe must not hold the command up: only files are documents */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    if (fd < 0)
         return cannot_read(path, errno, diag);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return cannot_read(path, S_ISDIR(info.st_mode) ? EISDIR : ESPIPE, diag);
+    }
+    FILE *file = fdopen(fd, "rb");
+    if (file == NULL) {
+        close(fd);
+        return out_of_memory(path, diag);
+    }
     char *bytes = cfg_alloc(most + 1);
     if (bytes == NULL) {
         fclose(file);

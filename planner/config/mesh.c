@@ -149,7 +149,7 @@ static const char *scan_arguments(struct cfg_cursor *cursor, struct cfg_placemen
 static const char *scan_placement(const struct cfg_node *node, struct cfg_placement *out)
 {
     struct cfg_cursor cursor = {node->text, node->text + node->length};
-    const char *word = NULL, *reason = NULL;
+    const char *word, *reason = NULL;
     size_t length = cfg_cursor_word(&cursor, &word);
     *out = (struct cfg_placement){.kind = CFG_PLACE_REPLICATE};
     if (is_word(word, length, "Replicate")) {

@@ -77,7 +77,7 @@ static void add_built_ins(struct places *places, const char *folder, const char 
 static bool is_file(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 static void report_none(const struct places *places, const char *from_path, const char *reference, FILE *diag)

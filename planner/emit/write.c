@@ -52,6 +52,10 @@ static enum shunt_status write_temporary(int fd, const void *bytes, size_t size)
 
 enum shunt_status file_write(const char *path, const void *bytes, size_t size, struct shunt_err *err)
 {
+    struct stat old;
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
+        return shunt_fail(err, SHUNT_ERR_IO, "write \"%s\": found %s, expected a file or nothing", path,
+                          S_ISDIR(old.st_mode) ? "a directory" : "a device or pipe");
     size_t room = strlen(path) + sizeof(".XXXXXX");
     char *temporary = malloc(room);
     if (temporary == NULL)

@@ -99,9 +99,37 @@ struct potential {
     double limit;
 };
 
+/**
+ * 2^x for x in about [-1000, 1000]: the library's exp differs in its last bit between processors, and a plan must
+ * not. Plain additions and multiplications do not.
+ */
+static double power_of_two(double x)
+{
+    /* ln(2)^n / n! */
+    static const double terms[] = {1.0,
+                                   0.6931471805599453,
+                                   0.2402265069591007,
+                                   0.05550410866482158,
+                                   0.009618129107628477,
+                                   0.0013333558146428443,
+                                   0.00015403530393381608,
+                                   0.000015252733804059841,
+                                   0.0000013215486790144307,
+                                   0.00000010178086009239699};
+    int whole = (int)x - (x < 0);
+    double rest = x - whole, sum = 0;
+    for (int n = (int)(sizeof(terms) / sizeof(terms[0])); n-- > 0;)
+        sum = sum * rest + terms[n];
+    return ldexp(sum, whole);
+}
+
+#define LOG2_OF_E 1.4426950408889634
+
+/** exp(60 bytes / limit), held away from overflow. */
 static double steep(double bytes, double limit)
 {
-    return exp(POTENTIAL_STEEPNESS * bytes / limit);
+    double exponent = POTENTIAL_STEEPNESS * LOG2_OF_E * bytes / limit;
+    return power_of_two(exponent > 900 ? 900 : exponent < -900 ? -900 : exponent);
 }
 
 static void potential_init(struct arena *arena, const struct problem *problem, struct potential *potential)

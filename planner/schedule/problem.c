@@ -64,9 +64,10 @@ static void count_memory(struct arena *arena, struct problem *problem, struct jo
             sums->from += bytes;
         else
             sums->to += bytes;
-        if (!kept && from && !scratch->reads[device])
+        if (!kept && from && !scratch->reads[device]) {
             sums->unread += bytes;
-        else if (!kept && from)
+            problem->frees_unread = true;
+        } else if (!kept && from)
             find_memory(arena, job, device, capacity)->release = bytes;
         else if (!kept)
             find_memory(arena, job, device, capacity)->alloc = bytes;

@@ -43,7 +43,8 @@ struct problem {
     uint32_t job_count;
     struct job *jobs; /* in the order of the items */
     struct problem_device *devices;
-    bool fills_kept; /* some kept buffer has pads to zero */
+    bool fills_kept;   /* some kept buffer has pads to zero */
+    bool frees_unread; /* some old buffer, perhaps of 0 bytes, is neither kept nor read */
     uint64_t from_max, to_max, traffic_max, unread_max;
     uint64_t peak_lower_bound; /* max over devices of fixed + max(from, to) */
 };

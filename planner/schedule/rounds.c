@@ -253,7 +253,7 @@ bool rounds_build(struct arena *arena, const struct problem *problem, const stru
         if (waited > options->depth)
             return false;
     }
-    bool needs_one = problem->fills_kept || problem->unread_max > 0;
+    bool needs_one = problem->fills_kept || problem->frees_unread;
     if (builder.round_begin.count == 0 && needs_one)
         open_round(arena, &builder);
     rounds.round_count = (uint32_t)builder.round_begin.count;

@@ -2,6 +2,7 @@
 #include "schedule/schedule.h"
 
 #include "schedule/order.h"
+#include "schedule/peak.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
@@ -34,7 +35,12 @@ static const struct strategy {
     {"greedy-peak", ORDER_LEAST_PEAK, SLOT_REST, 1, false, 64},
     {"greedy-strict", ORDER_LEAST_PEAK, SLOT_REST, 1, false, 1},
     {"greedy-strict", ORDER_LEAST_PEAK, SLOT_LEAST, 1, false, 1},
+    {"greedy-strict-mixed", ORDER_MIXED, SLOT_LEAST, 1, false, 1},
 };
+#define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]))
+
+/** Number of pieces over all jobs up to which the least cap is sought among all strategies, not the last one alone. */
+#define FEW_PIECES 10000u
 
 /** What the strategies share. */
 struct common {
@@ -44,6 +50,8 @@ struct common {
     uint64_t *least_slot; /* by device: slot for one smallest chunk */
     uint64_t largest_least_slot;
     uint64_t least_chunk;
+    uint64_t least_cap;
+    const struct strategy *least_strategy; /* whose peak is the least cap */
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -74,16 +82,6 @@ static void prepare(struct arena *arena, const struct problem *problem, struct c
     common->largest_least_slot = rounds_least_slots(arena, problem, common->least_chunk, common->least_slot);
 }
 
-static uint64_t find_least_cap(const struct common *common)
-{
-    uint64_t least = 0;
-    for (uint32_t d = 0; d < common->problem->route->world->device_count; d++) {
-        uint64_t need = common->problem->fixed + worst_buffers(common, d) + common->least_slot[d];
-        least = need > least ? need : least;
-    }
-    return least;
-}
-
 static uint64_t slot_bytes(const struct common *common, const struct strategy *strategy)
 {
     const struct problem *problem = common->problem;
@@ -106,12 +104,13 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
     return rest;
 }
 
-static bool run_strategy(struct arena *arena, struct common *common, const struct strategy *strategy,
+static bool run_strategy(struct arena *arena, struct common *common, const struct strategy *strategy, uint64_t cap,
                          struct rounds *rounds_out)
 {
-    const struct problem *problem = common->problem;
+    struct problem problem = *common->problem;
+    problem.cap = cap;
     if (common->orders[strategy->order] == NULL)
-        common->orders[strategy->order] = order_mixed(arena, problem);
+        common->orders[strategy->order] = order_mixed(arena, &problem);
     uint64_t slot = slot_bytes(common, strategy);
     uint64_t chunk = slot / 8 > common->least_chunk ? slot / 8 : common->least_chunk;
     struct rounds_options options = {.depth = strategy->depth,
@@ -121,24 +120,62 @@ static bool run_strategy(struct arena *arena, struct common *common, const struc
                                      .window = strategy->window,
                                      .order = common->orders[strategy->order]};
     /* a slot that cannot take one chunk on every device would exceed the staging */
-    if (strategy->depth * common->largest_least_slot > problem->staging)
+    if (strategy->depth * common->largest_least_slot > problem.staging)
         return false;
-    return rounds_build(arena, problem, &options, rounds_out);
+    return rounds_build(arena, &problem, &options, rounds_out);
 }
 
-static enum shunt_status refuse_cap(const struct common *common, uint64_t least_cap, struct shunt_err *err)
+#define NO_CAP (UINT64_MAX / 2)
+
+/** Lower the least cap to the peak that a strategy has when nothing holds it back. */
+static void try_least(struct arena *arena, struct common *common, const struct strategy *strategy)
 {
-    const struct problem *problem = common->problem;
-    const struct world *world = problem->route->world;
+    struct rounds rounds;
+    if (!run_strategy(arena, common, strategy, NO_CAP, &rounds))
+        return;
+    uint64_t peak = peak_of_rounds(arena, common->problem, &rounds);
+    if (common->least_strategy == NULL || peak < common->least_cap) {
+        common->least_cap = peak;
+        common->least_strategy = strategy;
+    }
+}
+
+/**
+ * The least cap is the lowest peak of any strategy that does not depend on the cap. With many pieces only the
+ * frugal ones are tried, which is where it nearly always lies.
+ */
+static void find_least_cap(struct arena *arena, struct common *common)
+{
+    uint64_t pieces = 0;
+    for (uint32_t j = 0; j < common->problem->job_count; j++)
+        pieces += common->problem->route->types[common->problem->jobs[j].type].piece_count;
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        const struct strategy *strategy = &strategies[i];
+        if (strategy->slot != SLOT_REST && (pieces <= FEW_PIECES || strategy->slot == SLOT_LEAST))
+            try_least(arena, common, strategy);
+    }
+}
+
+/** Device that needs most in least-peak order: where a cap hurts first. */
+static uint32_t worst_device(const struct common *common)
+{
     uint32_t worst = 0;
     uint64_t worst_need = 0;
-    for (uint32_t d = 0; d < world->device_count; d++) {
-        uint64_t need = problem->fixed + worst_buffers(common, d) + common->least_slot[d];
+    for (uint32_t d = 0; d < common->problem->route->world->device_count; d++) {
+        uint64_t need = worst_buffers(common, d) + common->least_slot[d];
         if (need > worst_need) {
             worst_need = need;
             worst = d;
         }
     }
+    return worst;
+}
+
+static enum shunt_status refuse_cap(const struct common *common, struct shunt_err *err)
+{
+    const struct problem *problem = common->problem;
+    const struct world *world = problem->route->world;
+    uint32_t worst = worst_device(common);
     const struct problem_device *device = &problem->devices[worst];
     const char *why = "the order of moves needs both sides of one tensor at once";
     if (problem->fixed + device->from > problem->cap)
@@ -146,15 +183,34 @@ static enum shunt_status refuse_cap(const struct common *common, uint64_t least_
     else if (problem->fixed + device->to > problem->cap)
         why = "the new layout alone is larger";
     bool is_new = world->devices[worst].to_rank != WORLD_NO_RANK;
-    return shunt_fail(
-        err, SHUNT_ERR_INFEASIBLE,
-        "infeasible: cap %llu B is %llu B short on device %u (%s rank %u): %s; old side %llu B, new side "
-        "%llu B, smallest staging %llu B, reserve and transport %llu B; the least cap that would do is "
-        "%llu B",
-        (unsigned long long)problem->cap, (unsigned long long)(worst_need - problem->cap), world->devices[worst].id,
-        is_new ? "new" : "old", is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why,
-        (unsigned long long)device->from, (unsigned long long)device->to, (unsigned long long)common->least_slot[worst],
-        (unsigned long long)problem->fixed, (unsigned long long)least_cap);
+    return shunt_fail(err, SHUNT_ERR_INFEASIBLE,
+                      "infeasible: cap %llu B is %llu B short on device %u (%s rank %u): %s; old side %llu B, new side "
+                      "%llu B, smallest staging %llu B, reserve and transport %llu B; the least cap that would do is "
+                      "%llu B",
+                      (unsigned long long)problem->cap, (unsigned long long)(common->least_cap - problem->cap),
+                      world->devices[worst].id, is_new ? "new" : "old",
+                      is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why,
+                      (unsigned long long)device->from, (unsigned long long)device->to,
+                      (unsigned long long)common->least_slot[worst], (unsigned long long)problem->fixed,
+                      (unsigned long long)common->least_cap);
+}
+
+/** The first strategy that fits; last of all the one that made the least cap. */
+static enum shunt_status choose(struct arena *arena, struct common *common, struct schedule *schedule_out,
+                                struct shunt_err *err)
+{
+    uint64_t cap = common->problem->cap;
+    for (size_t i = 0; i <= STRATEGY_COUNT; i++) {
+        const struct strategy *strategy = i < STRATEGY_COUNT ? &strategies[i] : common->least_strategy;
+        struct schedule schedule = {
+            .method = strategy->name, .least_cap = common->least_cap, .least_chunk = common->least_chunk};
+        if (!run_strategy(arena, common, strategy, i < STRATEGY_COUNT ? cap : NO_CAP, &schedule.rounds))
+            continue;
+        *schedule_out = schedule;
+        return SHUNT_OK;
+    }
+    return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
+                      (unsigned long long)cap, (unsigned long long)common->least_cap);
 }
 
 enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, struct schedule *schedule_out,
@@ -162,21 +218,12 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
 {
     struct common common;
     prepare(arena, problem, &common);
-    uint64_t least_cap = find_least_cap(&common);
-    if (problem->cap < least_cap)
-        return refuse_cap(&common, least_cap, err);
     if (common.largest_least_slot > problem->staging)
         return shunt_fail(err, SHUNT_ERR_INFEASIBLE,
                           "infeasible: staging %llu B cannot hold one chunk; the least staging that would do is %llu B",
                           (unsigned long long)problem->staging, (unsigned long long)common.largest_least_slot);
-    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
-        struct schedule schedule = {
-            .method = strategies[i].name, .least_cap = least_cap, .least_chunk = common.least_chunk};
-        if (!run_strategy(arena, &common, &strategies[i], &schedule.rounds))
-            continue;
-        *schedule_out = schedule;
-        return SHUNT_OK;
-    }
-    return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
-                      (unsigned long long)problem->cap, (unsigned long long)least_cap);
+    find_least_cap(arena, &common);
+    if (problem->cap < common.least_cap)
+        return refuse_cap(&common, err);
+    return choose(arena, &common, schedule_out, err);
 }

@@ -4,9 +4,9 @@
 
 /**
  * Scheduling: a problem in, rounds out. One table lists the strategies, cheapest in time first;
- * the first one that fits under the cap wins. The last one runs one job after the other in
- * least-peak order with the smallest chunks; what it needs is the least cap, so that every cap
- * from there on is met and every cap below is refused.
+ * the first one that fits under the cap wins. The last ones run one job after the other with the
+ * smallest chunks. The lowest peak that any strategy has without a cap is the least cap: every cap
+ * from there on is met, every lower one refused.
  */
 
 #include "schedule/rounds.h"

@@ -9,8 +9,9 @@
 struct entry {
     uint32_t family, tensor;
     int64_t elements;
-    bool expert; /* goes to the expert buffer */
-    bool shared; /* an embedding with replicas on other stages */
+    uint8_t dtype; /* of the weight: each has buffers of its own */
+    bool expert;   /* goes to the expert buffer */
+    bool shared;   /* an embedding with replicas on other stages */
 };
 
 typedef VEC(struct entry) entry_list;
@@ -22,6 +23,7 @@ struct registry {
     uint32_t order_count;
     struct flat_place *places;
     const struct space_family *conflict; /* a tied tensor with unlike places */
+    const struct space_family *mixed;    /* a tensor of another dtype in a flat parameter */
 };
 
 static bool is_trainable(const struct space_family *family)
@@ -89,6 +91,7 @@ static void add_entry(struct registry *registry, entry_list *list, uint32_t f, u
         (struct entry){.family = f,
                        .tensor = family->tensor_begin + layer_index * family->expert_count + expert,
                        .elements = registry->input->family_elements[f],
+                       .dtype = family->dtype[0],
                        .expert = family->expert && registry->input->expert_buffer,
                        .shared = shared};
 }
@@ -160,6 +163,8 @@ enum position { POSITION_NONE, POSITION_HERE, POSITION_END };
 static enum position position_in(const struct pipeline *pipeline, const struct space_family *family, int64_t chunk)
 {
     struct stages stages = stages_of(pipeline, family, 0);
+    if (stages.all) /* the first chunk of every stage */
+        return chunk < pipeline->stages ? POSITION_HERE : POSITION_NONE;
     for (uint32_t i = 0; i < stages.count; i++) {
         if (stages.chunks[i] != chunk)
             continue;
@@ -239,7 +244,8 @@ static void close_bucket(struct registry *registry, const entry_list *members, c
  * Megatron's distributed optimizer: reverse order, starts at multiples of 64 elements; a bucket closes at its
  * size and around a shared embedding, and ends at a multiple of lcm(shards, 128).
  */
-static void place_megatron(struct registry *registry, const entry_list *list, bool expert, int64_t bucket_elements)
+static void place_buffer(struct registry *registry, const entry_list *list, bool expert, uint8_t dtype,
+                         int64_t bucket_elements)
 {
     int64_t shards = expert ? registry->input->expert_shards : registry->input->shards;
     int64_t multiple = least_common_multiple(shards, 128);
@@ -249,7 +255,7 @@ static void place_megatron(struct registry *registry, const entry_list *list, bo
     int64_t *starts = ARENA_NEW(registry->arena, int64_t, list->count), at = 0;
     for (size_t i = list->count; i-- > 0;) {
         const struct entry *entry = &list->items[i];
-        if (entry->expert != expert)
+        if (entry->expert != expert || entry->dtype != dtype)
             continue;
         at = round_up(at, 64);
         if (entry->shared && members.count > 0) {
@@ -269,11 +275,24 @@ static void place_megatron(struct registry *registry, const entry_list *list, bo
     close_bucket(registry, &members, starts, at, multiple);
 }
 
+/** The buffers of a chunk: one for each kind (dense, expert) and dtype of the weights. */
+static void place_megatron(struct registry *registry, const entry_list *list, int64_t bucket_elements)
+{
+    for (uint8_t dtype = 0; dtype < SHUNT_DTYPE_COUNT; dtype++) {
+        place_buffer(registry, list, false, dtype, bucket_elements);
+        place_buffer(registry, list, true, dtype, bucket_elements);
+    }
+}
+
 /** One flat group of the entries [begin, end) that match: starts at multiples of `align`, the end at one of `multiple`. */
 static void place_group(struct registry *registry, const entry_list *list, size_t begin, size_t end, bool expert,
                         int64_t align, int64_t multiple)
 {
     int64_t total = 0;
+    for (size_t i = begin + 1; i < end; i++) {
+        if (list->items[i].dtype != list->items[begin].dtype)
+            registry->mixed = &registry->input->space->families[list->items[i].family];
+    }
     for (int pass = 0; pass < 2; pass++) {
         int64_t at = 0;
         for (size_t i = begin; i < end; i++) {
@@ -339,8 +358,7 @@ static void place_stage(struct registry *registry, int64_t stage)
             *VEC_PUSH(registry->arena, &all) = list.items[i];
         if (shard->rule == CFG_SHARD_MEGATRON) {
             int64_t bucket = chunk == 0 ? shard->bucket_elements : 0;
-            place_megatron(registry, &list, false, bucket);
-            place_megatron(registry, &list, true, bucket);
+            place_megatron(registry, &list, bucket);
         }
     }
     if (shard->rule == CFG_SHARD_ZERO1)
@@ -359,6 +377,12 @@ enum shunt_status registry_build(struct arena *arena, const struct registry_inpu
         return status;
     for (int64_t stage = 0; stage < input->pipeline->stages; stage++)
         place_stage(&registry, stage);
+    if (registry.mixed != NULL)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "%s:%u:%u: shard.rule: found a rule that puts %s into one flat group with tensors of another "
+                          "dtype (not supported: a flat group of several dtypes)",
+                          input->layout->path, input->layout->shard.pos.line, input->layout->shard.pos.column,
+                          registry.mixed->name);
     if (registry.conflict != NULL)
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                           "%s:%u:%u: shard.rule: found a rule under which the replicas of %s are cut unlike on their "

@@ -270,6 +270,13 @@ enum shunt_status side_build(struct arena *arena, const struct space *space, con
     side->space = space;
     enum shunt_status status =
         layout->form == CFG_FORM_PARALLEL ? build_parallel(arena, side, err) : build_given(arena, side, err);
+    for (uint32_t i = 0; status == SHUNT_OK && i < space->item_count; i++) {
+        if (side_placement(side, i)->member_count == 0)
+            status = shunt_fail(err, SHUNT_ERR_INTERNAL, "%s: no rank would hold %s of %s (a fault of the rules)",
+                                layout->path, shunt_state_name(space->items[i].state),
+                                space_tensor_name(arena, &space->families[space->items[i].family],
+                                                  space->items[i].layer, space->items[i].expert));
+    }
     if (status == SHUNT_OK)
         *side_out = side;
     return status;

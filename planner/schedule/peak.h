@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_PEAK_H
+#define SHUNT_PLANNER_PEAK_H
+
+#include "schedule/rounds.h"
+
+/**
+ * Peak of finished rounds: the most bytes live on any device at any moment, reserve, transport and
+ * staging included, with every buffer allocated at its first write and released after its last
+ * read. It is what the plan will say, and never more than what scheduling accounted for.
+ */
+uint64_t peak_of_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds);
+
+#endif
