@@ -54,8 +54,8 @@ static int parse(int argc, char **argv, struct layout_options *o)
 
 static void print_box(const struct box *box)
 {
-    for (uint32_t d = 0; d < box->ndim; d++)
-        printf("%s[%lld,%lld)", d > 0 ? "x" : "", (long long)box->lo[d], (long long)box->hi[d]);
+    char text[SHUNT_MAX_DIMS * 48];
+    fputs(box_print(box, text, sizeof(text)), stdout);
 }
 
 static void print_shape(uint32_t ndim, const int64_t *shape)

@@ -67,24 +67,46 @@ static bool same_buffer(const struct comparison *comparison, const struct shunt_
     return true;
 }
 
+/** First boxes of both sides, to show where they part. */
+static enum shunt_status refuse_item(const struct comparison *comparison, const struct shunt_plan_part *part,
+                                     const struct shunt_plan_buffer *buffer, uint32_t i, uint32_t rank,
+                                     const struct placement_variant *variant, struct shunt_err *err)
+{
+    const struct space_item *item = &comparison->space->items[i];
+    const struct shunt_plan_tensor *tensor = shunt_plan_get_tensor(comparison->plan, item->tensor);
+    char found[SHUNT_MAX_DIMS * 48] = "nothing", wanted[SHUNT_MAX_DIMS * 48] = "nothing";
+    if (variant->holding_count > 0)
+        box_print(&variant->holdings[0].box, wanted, sizeof(wanted));
+    if (buffer != NULL && buffer->tensor == item->tensor && buffer->state == item->state && buffer->holding_count > 0) {
+        const struct shunt_plan_holding *holding = &part->holdings[buffer->holding_begin];
+        struct box box = {.ndim = tensor->ndim};
+        for (uint32_t d = 0; d < tensor->ndim; d++) {
+            box.lo[d] = part->corners[holding->corner].lo[d];
+            box.hi[d] = box.lo[d] + part->views[holding->view].shape[d];
+        }
+        box_print(&box, found, sizeof(found));
+    }
+    return shunt_fail(
+        err, SHUNT_ERR_MISMATCH,
+        "%s: rank %u: %s/%s: the plan has %u boxes beginning with %s, the layout %u beginning with %s, or "
+        "they lie elsewhere in the buffer",
+        comparison->path, rank, shunt_state_name(item->state), shunt_plan_string(comparison->plan, tensor->name),
+        buffer != NULL ? buffer->holding_count : 0, found, variant->holding_count, wanted);
+}
+
 /** Both lists ascend by item: walk them together. */
 static enum shunt_status compare_rank(const struct comparison *comparison, const struct shunt_plan_part *part,
                                       uint32_t rank, struct shunt_err *err)
 {
     uint32_t b = 0, count = part->header->buffer_count;
     for (uint32_t i = 0; i < comparison->space->item_count; i++) {
-        const struct space_item *item = &comparison->space->items[i];
-        const struct space_family *family = &comparison->space->families[item->family];
         const struct placement_variant *variant = side_variant(comparison->side, i, rank);
         if (variant == NULL)
             continue;
         while (b < count && !belongs(comparison, &part->buffers[b]))
             b++;
         if (b == count || !same_buffer(comparison, part, &part->buffers[b], i, variant))
-            return shunt_fail(err, SHUNT_ERR_MISMATCH,
-                              "%s: rank %u holds state %s of family %s, layer %lld otherwise than the plan says",
-                              comparison->path, rank, shunt_state_name(item->state), family->name,
-                              (long long)item->layer);
+            return refuse_item(comparison, part, b < count ? &part->buffers[b] : NULL, i, rank, variant, err);
         b++;
     }
     while (b < count && !belongs(comparison, &part->buffers[b]))

@@ -3,15 +3,35 @@
 
 #include <stdio.h>
 
+/** A text in double quotes, as YAML reads it back. Names hold no control characters. */
+static void print_quoted(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+static void print_field(const char *key, const char *text)
+{
+    printf("%s: ", key);
+    print_quoted(text);
+    putchar('\n');
+}
+
 static void print_head(const struct side *side)
 {
     const struct cfg_layout *layout = side->layout;
     bool first = true;
-    printf("kind: layout\nname: \"%s\"\n", layout->name);
+    printf("kind: layout\n");
+    print_field("name", layout->name);
     if (layout->model != NULL)
-        printf("model: \"%s\"\n", layout->model);
+        print_field("model", layout->model);
     if (layout->cluster != NULL)
-        printf("cluster: \"%s\"\n", layout->cluster);
+        print_field("cluster", layout->cluster);
     printf("state: {");
     for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
         if (layout->state_dtype[s] < 0)
@@ -63,9 +83,13 @@ static void print_variant(const char *tensor, const char *states, const struct p
     printf("  - {ranks: [");
     for (uint32_t i = 0; i < variant->rank_count; i++)
         printf("%s%u", i > 0 ? ", " : "", variant->ranks[i]);
-    printf("], tensor: \"%s\", states: [%s], shape: [", tensor, states);
-    for (uint32_t d = 0; d < variant->ndim; d++)
+    printf("], tensor: ");
+    print_quoted(tensor);
+    printf(", states: [%s], shape: [", states);
+    for (uint32_t d = 0; d < variant->ndim && variant->elements > 0; d++)
         printf("%s%lld", d > 0 ? ", " : "", (long long)variant->shape[d]);
+    if (variant->elements == 0)
+        putchar('0');
     printf("], boxes: [");
     for (uint32_t h = 0; h < variant->holding_count; h++) {
         printf("%s", h > 0 ? ", " : "");

@@ -11,23 +11,57 @@ struct variant_cells {
     struct route_cell *cells;
 };
 
-static enum shunt_status check_cover(const struct route *route, const struct route_type *type, uint32_t variant,
-                                     const struct variant_cells *cells, struct shunt_err *err)
+/** A box of a holding that no cell covers; false when all is covered. Cells are disjoint. */
+static bool find_gap(struct arena *arena, const struct box *want, const struct variant_cells *cells,
+                     struct box *gap_out)
+{
+    VEC(struct box) left = {0};
+    *VEC_PUSH(arena, &left) = *want;
+    for (uint32_t c = 0; c < cells->count; c++) {
+        for (size_t l = left.count; l-- > 0;) {
+            struct box common, rest[BOX_MAX_PARTS], whole = left.items[l];
+            if (!box_intersect(&whole, &cells->cells[c].box, &common))
+                continue;
+            left.items[l] = left.items[--left.count];
+            uint32_t count = box_subtract(&whole, &common, rest);
+            for (uint32_t i = 0; i < count; i++)
+                *VEC_PUSH(arena, &left) = rest[i];
+        }
+    }
+    if (left.count > 0)
+        *gap_out = left.items[0];
+    return left.count > 0;
+}
+
+static enum shunt_status refuse_gap(struct arena *arena, const struct route *route, const struct route_type *type,
+                                    const struct placement_variant *want, const struct variant_cells *cells,
+                                    struct shunt_err *err)
+{
+    const struct space_item *item = &route->space->items[type->items[0]];
+    char text[SHUNT_MAX_DIMS * 48] = "";
+    struct box gap;
+    for (uint32_t h = 0; h < want->holding_count && text[0] == '\0'; h++) {
+        if (find_gap(arena, &want->holdings[h].box, cells, &gap))
+            box_print(&gap, text, sizeof(text));
+    }
+    return shunt_fail(err, SHUNT_ERR_INPUT,
+                      "%s: found no rank that holds %s of %s %s, expected one: new rank %u of %s "
+                      "needs it",
+                      route->from->layout->path, shunt_state_name(item->state),
+                      space_tensor_name(arena, &route->space->families[item->family], item->layer, item->expert), text,
+                      want->ranks[0], route->to->layout->path);
+}
+
+static enum shunt_status check_cover(struct arena *arena, const struct route *route, const struct route_type *type,
+                                     uint32_t variant, const struct variant_cells *cells, struct shunt_err *err)
 {
     const struct placement_variant *want = &route_to(route, type)->variants[variant];
-    const struct space_item *item = &route->space->items[type->items[0]];
     int64_t wanted = 0, found = 0;
     for (uint32_t h = 0; h < want->holding_count; h++)
         wanted += box_volume(&want->holdings[h].box);
     for (uint32_t c = 0; c < cells->count; c++)
         found += cells->cells[c].elements;
-    if (wanted == found)
-        return SHUNT_OK;
-    return shunt_fail(err, SHUNT_ERR_INPUT,
-                      "%s of tensor %s (layer %lld), new rank %u: the old layout holds %lld of its %lld elements, "
-                      "expected all",
-                      shunt_state_name(item->state), route->space->families[item->family].name, (long long)item->layer,
-                      want->ranks[0], (long long)found, (long long)wanted);
+    return wanted == found ? SHUNT_OK : refuse_gap(arena, route, type, want, cells, err);
 }
 
 /** Intersect all variants of a type. */
@@ -44,7 +78,7 @@ static enum shunt_status intersect(struct arena *arena, const struct route *rout
         all[v].cells = cells.items;
         for (size_t c = 0; c < cells.count; c++)
             cells.items[c].number = type->cell_count++;
-        enum shunt_status status = check_cover(route, type, v, &all[v], err);
+        enum shunt_status status = check_cover(arena, route, type, v, &all[v], err);
         if (status != SHUNT_OK)
             return status;
     }

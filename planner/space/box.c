@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "space/box.h"
 
+#include <stdio.h>
+
 struct box box_whole(uint32_t ndim, const int64_t *shape)
 {
     struct box box = {.ndim = ndim};
@@ -52,6 +54,16 @@ int64_t box_volume(const struct box *box)
         volume *= box->hi[d] - box->lo[d];
     }
     return volume;
+}
+
+char *box_print(const struct box *box, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t d = 0; d < box->ndim && used < room; d++)
+        used += (size_t)snprintf(text + used, room - used, "%s[%lld,%lld)", d > 0 ? "x" : "", (long long)box->lo[d],
+                                 (long long)box->hi[d]);
+    return text;
 }
 
 uint32_t box_subtract(const struct box *whole, const struct box *part, struct box rest_out[BOX_MAX_PARTS])

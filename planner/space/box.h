@@ -5,6 +5,7 @@
 /** Range arithmetic of the planner: half-open boxes [lo, hi) of up to SHUNT_MAX_DIMS dimensions. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "shunt/types.h"
@@ -25,6 +26,9 @@ bool box_empty(const struct box *box);
 
 /** Number of elements; 0 for an empty box. */
 int64_t box_volume(const struct box *box);
+
+/** "[0,64)x[0,768)" into `text`, cut off where it does not fit. Returns text. */
+char *box_print(const struct box *box, char *text, size_t room);
 
 /** Most boxes that a difference falls into. */
 #define BOX_MAX_PARTS (2 * SHUNT_MAX_DIMS)

@@ -31,12 +31,8 @@ struct builder {
 
 static char *box_text(struct arena *arena, const struct box *box)
 {
-    size_t room = (size_t)box->ndim * 48 + 1, used = 0;
-    char *text = ARENA_NEW(arena, char, room);
-    for (uint32_t d = 0; d < box->ndim; d++)
-        used += (size_t)snprintf(text + used, room - used, "%s[%lld,%lld)", d > 0 ? "x" : "", (long long)box->lo[d],
-                                 (long long)box->hi[d]);
-    return text;
+    size_t room = (size_t)box->ndim * 48 + 1;
+    return box_print(box, ARENA_NEW(arena, char, room), room);
 }
 
 static enum shunt_status refuse(const struct builder *builder, const struct cfg_holding *holding, const char *found,
