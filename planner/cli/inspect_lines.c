@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "inspect.h"
 #include "json.h"
@@ -147,7 +148,7 @@ static void put_buffer_line(struct lines *lines, const struct device_lines *devi
     const struct shunt_plan_buffer *buffer = &device->part.buffers[index];
     const struct shunt_plan_view *local = &device->part.views[buffer->view];
     const bool empty = buffer->bytes == 0; /* no view has an extent of 0 */
-    const int64_t none = 0;
+    int64_t shape[SHUNT_MAX_DIMS];
     struct json *json = &lines->json;
 
     json_object_begin(json);
@@ -162,7 +163,9 @@ static void put_buffer_line(struct lines *lines, const struct device_lines *devi
     put_holding(json, &device->part, holding);
     inspect_key_rank(json, "rank", to_side ? device->device->to_rank : device->device->from_rank);
     key_binding(lines, "name", "", buffer);
-    key_i64s(json, "local_shape", empty ? &none : local->shape, empty ? 1 : local->ndim);
+    memcpy(shape, local->shape, sizeof(shape));
+    shape[0] = empty ? 0 : shape[0];
+    key_i64s(json, "local_shape", shape, local->ndim);
     json_key_bool(json, "kept", buffer->side == SHUNT_SIDE_BOTH);
     json_object_end(json);
     json_end_line(json);

@@ -52,13 +52,13 @@ static uint32_t add_dense_view(struct part *part, uint32_t ndim, const int64_t *
     return add_view(part, ndim, shape, stride, elem_bytes);
 }
 
-/** Local shape of a buffer. No view is empty: an empty shard has that of one element, which its 0 bytes overrule. */
+/** Local shape of a buffer. No view is empty: that of an empty shard, whose bytes are 0, says 1 in place of 0. */
 static uint32_t add_local_view(struct part *part, const struct placement_variant *variant, uint32_t elem_bytes)
 {
-    static const int64_t one = 1;
-    if (variant->elements == 0)
-        return add_dense_view(part, 1, &one, elem_bytes);
-    return add_dense_view(part, variant->ndim, variant->shape, elem_bytes);
+    int64_t shape[SHUNT_MAX_DIMS];
+    for (uint32_t d = 0; d < variant->ndim; d++)
+        shape[d] = variant->shape[d] > 0 ? variant->shape[d] : 1;
+    return add_dense_view(part, variant->ndim, shape, elem_bytes);
 }
 
 static void box_shape(const struct box *box, int64_t *shape_out)

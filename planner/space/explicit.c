@@ -98,6 +98,18 @@ static enum shunt_status list_entries(struct builder *builder)
 
 /* ---- one entry ---------------------------------------------------------------------- */
 
+/** Refuse one box of an entry, by its extents. */
+static enum shunt_status refuse_box(const struct builder *builder, const struct cfg_holding *holding,
+                                    const struct cfg_box *from, const char *problem, const char *expected)
+{
+    struct box box = {.ndim = from->ndim};
+    char extents[SHUNT_MAX_DIMS * 48], found[SHUNT_MAX_DIMS * 48 + 80];
+    memcpy(box.lo, from->lo, sizeof(box.lo));
+    memcpy(box.hi, from->hi, sizeof(box.hi));
+    snprintf(found, sizeof(found), "box %s %s,", box_print(&box, extents, sizeof(extents)), problem);
+    return refuse(builder, holding, found, expected);
+}
+
 /** A box and its strides, checked against tensor and buffer. */
 static enum shunt_status read_box(const struct builder *builder, const struct cfg_holding *holding,
                                   const struct cfg_box *from, const struct space_family *family,
@@ -106,10 +118,10 @@ static enum shunt_status read_box(const struct builder *builder, const struct cf
     int64_t shape[SHUNT_MAX_DIMS], last = from->offset;
     *out = (struct placement_holding){.box = box_whole(family->ndim, family->shape), .offset = from->offset};
     if (from->ndim != family->ndim)
-        return refuse(builder, holding, "a box with another number of dimensions", "that of the tensor");
+        return refuse_box(builder, holding, from, "with another number of dimensions", "that of the tensor");
     for (uint32_t d = 0; d < from->ndim; d++) {
         if (from->lo[d] < 0 || from->lo[d] >= from->hi[d] || from->hi[d] > family->shape[d])
-            return refuse(builder, holding, "a box outside the tensor, or an empty one", "a box inside it");
+            return refuse_box(builder, holding, from, "outside the tensor, or empty", "a box inside it");
         out->box.lo[d] = from->lo[d];
         out->box.hi[d] = from->hi[d];
         shape[d] = from->hi[d] - from->lo[d];
@@ -122,10 +134,10 @@ static enum shunt_status read_box(const struct builder *builder, const struct cf
     for (uint32_t d = 0; d < from->ndim; d++) {
         int64_t reach;
         if (__builtin_mul_overflow(shape[d] - 1, out->stride[d], &reach) || __builtin_add_overflow(last, reach, &last))
-            return refuse(builder, holding, "strides that are too large", "a box inside the buffer");
+            return refuse_box(builder, holding, from, "with strides that are too large", "a box inside the buffer");
     }
     if (last >= variant->elements)
-        return refuse(builder, holding, "a box that leaves its buffer", "one that ends inside it");
+        return refuse_box(builder, holding, from, "that leaves its buffer", "one that ends inside it");
     return SHUNT_OK;
 }
 

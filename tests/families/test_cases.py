@@ -1,0 +1,576 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that other projects had, and worked examples, each with the values that are right."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import cells
+import families
+import programs
+import rules
+import toys
+from cells import OracleError
+from families import layout, mesh
+from rules import Document, Side
+from tap import Group
+from toys import STEP, weight
+
+ADAM = {"param": "bf16", "master": "fp32", "exp_avg": "fp32", "exp_avg_sq": "fp32"}
+
+
+@dataclass
+class Room:
+    """A folder with a model, in which moves are made."""
+
+    folder: Path
+    model: Document
+    count: int = 0
+
+    def write(self, document: Document) -> Path:
+        """Write a layout."""
+        self.count += 1
+        return cells.write(self.folder / f"layout-{self.count}.yaml", document)
+
+    def move(self, old: Document, new: Document) -> Path:
+        """Plan, verify, compare both maps, replay in numpy and run; returns the folder of the new side's files."""
+        sides = cells.sides_of(self.model, old, new)
+        paths = (self.write(old), self.write(new))
+        plan = self.folder / f"move-{self.count}.plan"
+        cells.check_move(paths, sides, plan, "replay")
+        cells.check_move(paths, sides, plan, "execute")
+        return plan.with_suffix(".run") / "new"
+
+    def refused(self, old: Document, new: Document, *needles: str) -> None:
+        """A move that must be refused with a message that has all of these."""
+        said = programs.refused("shunt", "plan", self.write(old), self.write(new), "-o", self.folder / "no.plan")
+        missing = [needle for needle in needles if needle not in said]
+        if missing:
+            raise OracleError(f"the message lacks {missing}: {said}")
+
+    def side(self, document: Document) -> Side:
+        """What the rules say of a layout."""
+        return rules.side_map(self.model, document)
+
+
+@contextmanager
+def room(*tensors: Document, layers: int = 1, **more: object) -> Iterator[Room]:
+    """A room with a model made of these tensors."""
+    model = {"kind": "model", "name": "case", "layers": layers, "tensors": list(tensors)} | more
+    with tempfile.TemporaryDirectory(prefix="shunt-families-") as name:
+        cells.write_model(Path(name), model)
+        yield Room(Path(name), model)
+
+
+def holdings(ranks: int, entries: list[Document], state: Document) -> Document:
+    """A layout written box by box."""
+    head = {"kind": "layout", "name": "boxes", "model": "model.yaml", "cluster": "cluster.yaml"}
+    return head | {"ranks": ranks, "holdings": entries, "state": state}
+
+
+def held(ranks: object, tensor: str, shape: list[int], *boxes: str, **more: object) -> Document:
+    """One entry of holdings, of parameters."""
+    return {"ranks": ranks, "tensor": tensor, "states": ["param"], "shape": shape, "boxes": list(boxes)} | more
+
+
+def same(got: object, want: object, what: str) -> None:
+    """Two values must be equal."""
+    if got != want:
+        raise OracleError(f"{what}: {got}, want {want}")
+
+
+def param(side: Side, name: str) -> list[list[int] | None]:
+    """Element numbers that each rank has of a parameter."""
+    return [s["param", name].index.reshape(-1).tolist() if ("param", name) in s else None for s in side]
+
+
+# ---- the rules themselves --------------------------------------------------------
+
+
+def worked_ranks() -> str:
+    """The published table of 16 ranks, and a grid with pp in front of dp."""
+    document = layout({"tp": 2, "cp": 2, "dp": 2, "pp": 2, "ep": 4, "etp": 1})
+    rows = []
+    for rank in range(16):
+        order = rules.order_of(document)
+        spot = rules.Spot(
+            rules.coordinates(rank, order, rules.sizes(document)),
+            rules.coordinates(rank, order, rules.expert_sizes(document)),
+        )
+        d, edp = (rules.data_index(document, spot, expert) for expert in (False, True))
+        rows.append([spot.dense[a] for a in ("tp", "cp", "dp", "pp")] + [d, spot.expert["tp"], spot.expert["ep"], edp])
+    same(rows[6], [0, 1, 1, 0, 3, 0, 2, 1], "rank 6")
+    same([row[4] for row in rows[:8]], [0, 0, 1, 1, 2, 2, 3, 3], "dp_cp index")
+    same([row[6] for row in rows[8:]], [0, 1, 2, 3] * 2, "ep of stage 1")
+    other = layout({"tp": 2, "cp": 2, "dp": 2, "pp": 2}, order="tp-cp-ep-pp-dp")
+    at = rules.coordinates(10, rules.order_of(other), rules.sizes(other))
+    same([at[a] for a in ("tp", "cp", "pp", "dp")], [0, 1, 0, 1], "rank 10")
+    return "16 ranks"
+
+
+COUNTED = ("count_embedding", "count_loss")
+
+
+def between(*bounds: int) -> list[list[int]]:
+    """Layers of chunks that begin and end at these bounds."""
+    return [list(range(a, b)) for a, b in zip(bounds, bounds[1:])]
+
+
+def worked_pipelines() -> str:
+    """Published spreads of layers."""
+    cases = [
+        (16, {"pp": 4, "vpp": 2}, {}, between(0, 2, 4, 6, 8, 10, 12, 14, 16)),
+        (22, {"pp": 4}, {"first": 4, "last": 6}, between(0, 4, 10, 16, 22)),
+        (14, {"pp": 2}, {"first": 6, "last": 8}, between(0, 6, 14)),
+        (28, {"pp": 4, "vpp": 2}, {"first": 6, "last": 6}, between(0, 3, 7, 11, 14, 17, 21, 25, 28)),
+        (30, {"pp": 4, "vpp": 2}, dict.fromkeys(COUNTED, True), between(0, 3, 7, 11, 15, 19, 23, 27, 30)),
+    ]
+    for total, parallel, pipeline, want in cases:
+        document = layout(parallel, pipeline=pipeline) if pipeline else layout(parallel)
+        got = rules.chunk_layers({"layers": total}, document)
+        same(got, want, f"{total} layers, {parallel}, {pipeline}")
+        tensors = [weight("layer.{i}.w", 4)]
+        with room(*tensors, layers=total) as here:
+            here.move(document, layout({}))
+    same(len(rules.expand("Et*3|(tt|)*29,m|L")), 32, "segments")
+    return f"{len(cases)} pipelines"
+
+
+EXAMPLE = [("emb", 1000), ("proj", 300), ("qkv.ln", 20), ("qkv", 700), ("fc1.ln", 20), ("fc1", 900), ("fc2", 500)]
+
+
+def worked_buffers() -> str:
+    """Published offsets of a distributed optimizer's buffers, in the rules and in the program."""
+    places = rules.megatron_places([(n, c, False) for n, c in EXAMPLE], 4, 1000, False)
+    same((places["fc1"], places["emb"]), (rules.Place(0, 1536, 512), rules.Place(2688, 3712, 2688)), "places")
+    tensors = [weight(name, count, stage="first") for name, count in EXAMPLE]
+    shard = {"rule": "megatron", "bucket": 1000}
+    with room(*tensors, weight("layer.{i}.none", 1, kind="buffer", dtype="fp32")) as here:
+        old, new = layout({"dp": 4}, shard=shard), layout({"dp": 3}, shard={"rule": "megatron"})
+        side = here.side(old)
+        same(len(side[1]["master", "fc1"].index), 256, "fc1 on shard 1")
+        same(side[1]["master", "fc2"].index[0], 384, "fc2 on shard 1")
+        same(side[3]["master", "emb"].index[0], 768, "emb on shard 3")
+        same(here.side(new)[2]["master", "proj"].index.tolist(), list(range(256, 300)), "proj on shard 2 of 3")
+        here.move(old, new)
+    return "4.5 of the facts"
+
+
+def tied_buffers() -> None:
+    """A tied embedding is alone in its bucket when there are several stages."""
+    tensors = [
+        weight("emb", 1000, stage="first", tied="last"),
+        weight("layer.{i}.proj", 300),
+        weight("layer.{i}.qkv.ln", 20),
+        weight("layer.{i}.qkv", 700),
+    ]
+    with room(*tensors, layers=2) as here:
+        old = layout({"dp": 4, "pp": 2}, shard={"rule": "megatron"})
+        side = here.side(old)
+        same([side[r]["master", "emb"].index[0] for r in range(4)], [0, 256, 512, 768], "starts of emb")
+        same(side[3]["master", "layer.0.proj"].index.tolist(), list(range(96, 300)), "proj on shard 3")
+        here.move(old, layout({"dp": 2}, shard={"rule": "megatron"}))
+
+
+def buffers_by_dtype() -> None:
+    """A weight of another dtype lies in a buffer of its own: the others' places do not move."""
+    tensors = [
+        weight("layer.{i}.w", 700),
+        weight("layer.{i}.A_log", 100, dtype="fp32"),
+        weight("layer.{i}.v", 200),
+    ]
+    with room(*tensors) as here:
+        old = layout({"dp": 2}, shard={"rule": "megatron"})
+        side = here.side(old)
+        same(side[0]["master", "layer.0.A_log"].index.tolist(), list(range(64)), "A_log: [0, 128) over two")
+        same(side[0]["master", "layer.0.w"].index.size, 256, "w: [256, 956) of [0, 1024)")
+        here.move(old, layout({"dp": 3}, shard={"rule": "megatron"}))
+
+
+# ---- experts -----------------------------------------------------------------------
+
+
+def expert_model() -> list[Document]:
+    """Four experts with gate, up, biases and down in one layer."""
+    return [
+        weight("layer.{i}.router.weight", 4, 6),
+        weight("layer.{i}.expert.{e}.fc1.weight", 16, 6, dim=0, segments=[8, 8]),
+        weight("layer.{i}.expert.{e}.fc1.bias", 16, dim=0, segments=[8, 8]),
+        weight("layer.{i}.expert.{e}.fc2.weight", 6, 8, dim=1),
+        weight("layer.{i}.expert.{e}.fc2.bias", 6),
+    ]
+
+
+def renumbered_experts() -> str:
+    """H1: experts keep their identity over ep 2 -> 1 and ep 2 -> 4."""
+    name = "layer.0.expert.{}.fc1.weight"
+    with room(*expert_model(), layers=1, experts=4) as here:
+        two, one, four = layout({"dp": 2, "ep": 2}), layout({}), layout({"dp": 4, "ep": 4})
+        holders = [{e for e in range(4) if ("param", name.format(e)) in arrays} for arrays in here.side(two)]
+        same(holders, [{0, 1}, {2, 3}], "experts of each rank")
+        here.move(two, one)
+        files = here.move(two, four)
+        for rank in range(4):
+            found = {n for n in cells.tensorfile.read(files / f"rank-{rank:05d}.safetensors") if "expert" in n}
+            same({n.split("expert.")[1][0] for n in found}, {str(rank)}, f"experts on rank {rank}")
+        here.move(four, two)
+    with room(weight("layer.{i}.expert.{e}.w", 16, 6, dim=0), experts=2) as here:
+        local = [held(r, "layer.0.expert.0.w", [16, 6], "0:16, 0:6") for r in (0, 1)]
+        bare = layout({}) | {"state": {"param": "bf16"}}
+        here.refused(holdings(2, local, {"param": "bf16"}), bare, "rank 0", "rank 1", "layer.0.expert.0.w")
+    return "2 -> 1, 2 -> 4, 4 -> 2"
+
+
+def expert_refits() -> str:
+    """Biases and per-expert storage under ep, gated experts under etp."""
+    degrees = [
+        {"dp": 4, "ep": 4},
+        {"tp": 2, "dp": 2, "ep": 2, "etp": 2},
+        {"dp": 4, "ep": 1, "etp": 4},
+        {"tp": 4, "ep": 4, "etp": 1},
+        {"tp": 2, "dp": 4, "ep": 2, "etp": 4},
+    ]
+    with room(*expert_model(), layers=1, experts=4) as here:
+        for number in range(len(degrees)):
+            old, new = degrees[number - 1], degrees[number]
+            rule = {"rule": "megatron"} if number % 2 else {"rule": "none"}
+            here.move(layout(old, shard=rule), layout(new, shard={"rule": "megatron"}))
+    return f"{len(degrees)} grids"
+
+
+def fp32_router_bias() -> None:
+    """H6: 256 distinct fp32 values of a buffer under ep 4 -> 2."""
+    tensors = [*expert_model(), weight("layer.{i}.router.bias", 256, kind="buffer", dtype="fp32")]
+    with room(*tensors, layers=1, experts=4) as here:
+        files = here.move(layout({"dp": 4, "ep": 4}), layout({"dp": 2, "ep": 2}))
+        dtype, array = cells.tensorfile.read(files / "rank-00001.safetensors")["buffer/layer.0.router.bias"]
+        same((dtype, len(np.unique(array))), ("F32", 256), "distinct values")
+
+
+# ---- replicas ----------------------------------------------------------------------
+
+
+def norm_on_sixteen() -> str:
+    """H2: sixteen copies of a norm; each target is written once, from one source."""
+    with room(weight("final_layernorm.weight", 8, stage="final"), weight("layer.{i}.w", 16, dim=0)) as here:
+        old, new = layout({"cp": 2, "dp": 4, "tp": 2}), layout({"tp": 4, "dp": 4})
+        same(len([p for p in param(here.side(old), "final_layernorm.weight") if p]), 16, "copies")
+        here.move(old, new)
+    with room(weight("norm", 8, stage="all")) as here:
+        new = layout({}) | {"state": {"param": "bf16"}}
+        entries = [held("0-2", "norm", [8], "0:8"), held(3, "norm", [8], "0:8")]
+        here.refused(holdings(4, entries, {"param": "bf16"}), new, "norm", "rank 3")
+        here.move(holdings(4, [held("0-3", "norm", [8], "0:8")], {"param": "bf16"}), new)
+        here.move(holdings(4, [entry | {"copy": True} for entry in entries], {"param": "bf16"}), new)
+        here.refused(holdings(4, [entries[0] | {"copy": True}, entries[1]], {"param": "bf16"}), new, "norm")
+    return "16 -> 16"
+
+
+def embedding_on_two_stages() -> str:
+    """H5: the embedding's copy of the prediction block, pp 2 -> 1, 2 -> 4, with optimizer state."""
+    name = "embed.weight"
+    model = toys.dense() | {"layers": 4}
+    for shard in ("none", "megatron", "fsdp2"):
+        with room(*model["tensors"], layers=4, heads=4, scalars=[STEP]) as here:
+            two, one, four = (layout({"pp": pp, "dp": 2}, shard={"rule": shard}) for pp in (2, 1, 4))
+            for side, stages in ((two, [0, 1]), (one, [0]), (four, [0, 3])):
+                arrays = here.side(side)
+                for state in ("param", "master", "exp_avg"):
+                    found = {rank // 2 for rank, a in enumerate(arrays) if (state, name) in a}
+                    same(sorted(found), stages, f"{shard} stages of {state}/{name}")
+            here.move(two, one)
+            here.move(two, four)
+            here.move(one, four)
+    tensors = [weight(name, 6, 2, stage="first", tied="mtp"), weight("mtp.w", 2, stage="mtp"), weight("layer.{i}.w", 1)]
+    with room(*tensors) as here:
+        entries = [held(r, name, [6, 2], "0:6, 0:2") for r in (0, 1)]
+        bare = layout({}) | {"state": {"param": "bf16"}}
+        here.refused(holdings(2, entries, {"param": "bf16"}), bare, name, "rank 0", "rank 1")
+    return "3 rules"
+
+
+# ---- states and order ----------------------------------------------------------------
+
+
+def own_states() -> None:
+    """H8: every tensor keeps its own moments though the sides register the tensors in another order."""
+    tensors = [weight("layer.{i}.linear", 30, 5), weight("layer.{i}.norm", 30)]
+    with room(*tensors, layers=2) as here:
+        turned = {"order": ["layer.{i}.norm", "layer.{i}.linear"]}
+        for rule in ("megatron", "zero1", "fsdp1"):
+            old = layout({"pp": 2, "dp": 3}, shard={"rule": rule}) | {"state": ADAM}
+            new = layout({"dp": 4}, shard={"rule": rule} | turned) | {"state": ADAM}
+            here.move(old, new)
+            here.move(new, old)
+
+
+def peers_in_report() -> str:
+    """H10: a full exchange among 8 ranks; the report names the peers."""
+    with room(weight("layer.{i}.w", 64, 8, dim=0)) as here:
+        paths = here.write(layout({"tp": 8})), here.write(layout({"dp": 8}))
+        plan = here.folder / "p.plan"
+        programs.plan(*paths, plan)
+        same(programs.inspect(plan)["schedule"]["max_peers"], 7, "max_peers")
+        peers: dict[int, set[int]] = {}
+        for op in programs.lines(plan, "--ops"):
+            if "peer" in op:
+                peers.setdefault(op["device"], set()).add(op["peer"])
+        same([len(peers[device]) for device in range(8)], [7] * 8, "peers of each device in the operations")
+    return "7 peers"
+
+
+def indivisible_chunks() -> str:
+    """H11: 80 layers on 16 stages are 5 each: not 2 chunks, but 1 or 5."""
+    with room(weight("layer.{i}.w", 1), layers=80) as here:
+        old = layout({"pp": 8})
+        here.refused(old, layout({"pp": 16, "vpp": 2}), "80")
+        for vpp in (1, 5):
+            new = layout({"pp": 16, "vpp": vpp})
+            names = [name for arrays in here.side(new) for state, name in arrays if state == "param"]
+            same(sorted(names), sorted(f"layer.{i}.w" for i in range(80)), f"vpp {vpp}")
+            here.move(old, new)
+    return "vpp 1 and 5"
+
+
+def global_layers() -> None:
+    """H14: stage 1 of pp 2 gets global layers 2 and 3; local names on two ranks are refused."""
+    with room(weight("layer.{i}.w", 6, 2), layers=4) as here:
+        files = here.move(layout({"dp": 2}), layout({"pp": 2}))
+        found = cells.tensorfile.read(files / "rank-00001.safetensors")
+        same({n.split("layer.")[1][0] for n in found}, {"2", "3"}, "layers on stage 1")
+        local = [held(r, f"layer.{i}.w", [6, 2], "0:6, 0:2") for r in (0, 1) for i in (0, 1)]
+        bare = layout({}) | {"state": {"param": "bf16"}}
+        here.refused(holdings(2, local, {"param": "bf16"}), bare, "layer.0.w", "rank 0", "rank 1")
+
+
+# ---- flat and uneven shards ------------------------------------------------------------
+
+
+def fifty_seven() -> str:
+    """H15: 57 elements, zero2, dp 2 -> 3; a shard of 29 is refused."""
+    fp32 = {"param": "fp32", "exp_avg": "fp32"}
+    with room(weight("w", 57, stage="first"), weight("layer.{i}.none", 1, kind="buffer", dtype="fp32")) as here:
+        two, three = (layout({"dp": dp}, shard={"rule": "zero2"}) | {"state": fp32} for dp in (2, 3))
+        sizes = [[a["exp_avg", "w"].index.size for a in here.side(side)] for side in (two, three)]
+        same(sizes, [[30, 27], [20, 20, 17]], "elements of 57 in 30 + 30 and in 20 x 3")
+        here.move(two, three)
+        here.move(three, two)
+    with room(weight("w", 57, stage="all")) as here:
+        one = layout({}) | {"state": {"param": "fp32"}}
+        for shape, box in ((29, "30:59"), (26, "30:57"), (29, "30:57 @ 3"), (29, "29:57"), (29, "31:57")):
+            entries = [held(0, "w", [30], "0:30"), held(1, "w", [shape], box)]
+            here.refused(holdings(2, entries, {"param": "fp32"}), one, "w", "1")
+        entries = [held(0, "w", [30], "0:30"), held(1, "w", [30], "30:57")]
+        here.move(holdings(2, entries, {"param": "fp32"}), one)
+    return "30+27 -> 20+20+17, pads left out"
+
+
+def strided_table() -> str:
+    """H18: FSDP over TP on five elements."""
+    with room(weight("w", 5, stage="all")) as here:
+        old = mesh(["dp", "tp"], [2, 2], [{"placements": ["_StridedShard(0, 2)", "Shard(0)"]}])
+        same(param(here.side(old), "w"), [[0, 1], [3], [2], [4]], "dp0tp0, dp0tp1, dp1tp0, dp1tp1")
+        one, two = mesh(["r"], [1], [{"placements": ["Replicate"]}]), layout({"dp": 2}, shard={"rule": "fsdp2"})
+        same(param(here.side(one), "w"), [[0, 1, 2, 3, 4]], "gathered")
+        same(param(here.side(two), "w"), [[0, 1, 2], [3, 4]], "fsdp 2")
+        here.move(old, one)
+        here.move(one, two)
+        here.move(old, two)
+        here.move(two, old)
+        unnamed = mesh(["dp", "tp"], [2, 2], [{"placements": ["_StridedShard(0)", "Shard(0)"]}])
+        here.refused(unnamed, one, "_StridedShard")
+        wrong = mesh(["dp", "tp"], [2, 2], [{"placements": ["_StridedShard(0, 3)", "Shard(0)"]}])
+        here.refused(wrong, one, "split_factor 3", "expected 2")
+    return "[0,1] [3] [2] [4]"
+
+
+def kv_rows(head: int) -> tuple[int, int]:
+    """First rows of a key and of a value head."""
+    return head * 4352 + 4096, head * 4352 + 4224
+
+
+def by_heads(rank: int) -> Document:
+    """Query heads 8r to 8r+7 and key/value head r // 4 of a rank."""
+    query = rank // 4 * 4352 + rank % 4 * 1024
+    key, value = kv_rows(rank // 4)
+    boxes = [f"{query}:{query + 1024}, 0:2 @ 0", f"{key}:{key + 128}, 0:2 @ 2048", f"{value}:{value + 128}, 0:2 @ 2304"]
+    return held(rank, "layer.0.linear_qkv.weight", [1280, 2], *boxes, copy=True)
+
+
+def heads_across_ranks() -> str:
+    """H19: raw rows over tp 8 with two key/value heads, to a cut by heads with copies."""
+    name = "layer.0.linear_qkv.weight"
+    with room(weight("layer.{i}.linear_qkv.weight", 8704, 2, dim=0), heads=64, kv_heads=2) as here:
+        old = layout({"tp": 8}) | {"state": {"param": "bf16"}}
+        rows = [set(np.array(p or []) // 2) for p in param(here.side(old), name)]
+        for head, rank in ((0, 3), (1, 7)):
+            for first in kv_rows(head):
+                owners = [r for r in range(8) if rows[r] & set(range(first, first + 128))]
+                same(owners, [rank], f"ranks of rows from {first}")
+        new = holdings(8, [by_heads(rank) for rank in range(8)], {"param": "bf16"})
+        files = here.move(old, new)
+        arrays = [cells.tensorfile.read(files / f"rank-{r:05d}.safetensors")[f"param/{name}"][1] for r in range(8)]
+        for group in (arrays[:4], arrays[4:]):
+            for array in group[1:]:
+                same(array[1024:].tobytes(), group[0][1024:].tobytes(), "key and value copies")
+        here.move(new, old)
+        alone = [{k: v for k, v in by_heads(rank).items() if k != "copy"} for rank in range(8)]
+        here.refused(holdings(8, alone, {"param": "bf16"}), old, name, "rank 0", "rank 1", "[4096,4224)")
+    return "8.5 heads a rank -> 8 heads, 4 copies of each key/value head"
+
+
+def empty_shards() -> str:
+    """H20: six elements over 4 -> 3 -> 4 ranks, three rows over 8."""
+    with room(weight("w", 6, stage="all")) as here:
+        for form in (fsdp, sharded_mesh):
+            same([len(p or []) for p in param(here.side(form(4)), "w")], [2, 2, 2, 0], "sizes")
+            here.move(form(4), form(3))
+            here.move(form(3), form(4))
+    with room(weight("w", 3, 5, stage="all")) as here:
+        for form in (fsdp, sharded_mesh):
+            same([len(p or []) // 5 for p in param(here.side(form(8)), "w")], [1, 1, 1, 0, 0, 0, 0, 0], "rows")
+            here.move(form(1), form(8))
+            here.move(form(8), form(2))
+    return "2, 2, 2, 0 and 1, 1, 1, 0, 0, 0, 0, 0"
+
+
+def fsdp(ranks: int) -> Document:
+    """Rows by rule."""
+    return layout({"dp": ranks}, shard={"rule": "fsdp2"}) | {"state": {"param": "fp32"}}
+
+
+def sharded_mesh(ranks: int) -> Document:
+    """Rows by placement."""
+    return mesh(["dp"], [ranks], [{"placements": ["Shard(0)"]}]) | {"state": {"param": "fp32"}}
+
+
+def empty_shapes() -> None:
+    """An empty shard of a matrix is 0 x 5, as the framework has it: in the map, in the plan, in files."""
+    with room(weight("w", 3, 5, stage="all")) as here:
+        files = here.move(fsdp(1), fsdp(8))
+        shape = cells.tensorfile.read(files / "rank-00007.safetensors")["param/w"][1].shape
+        said = json.loads(programs.succeed("shunt", "layout", here.write(fsdp(8)), "--rank", 7, "--json").out)
+        lines = programs.lines(next(here.folder.glob("*.plan")), "--buffers")
+        shapes = {"layout": said["tensors"][0]["local_shape"], "stored": list(shape)}
+        shapes["inspect"] = next(l["local_shape"] for l in lines if l["side"] == "to" and l["rank"] == 7)
+        same(shapes, {"layout": [0, 5], "stored": [0, 5], "inspect": [0, 5]}, "local shapes of rank 7")
+
+
+def explicit_columns() -> None:
+    """Empty shards of columns, printed in holdings form, read back."""
+    with room(weight("w", 5, 2, stage="all")) as here:
+        old = mesh(["a"], [3], [{"placements": ["Shard(1)"]}])
+        paths = [cells.explicit(here.write(old), here.folder / "explicit.yaml"), here.write(layout({}))]
+        sides = cells.sides_of(here.model, old, layout({}))
+        cells.check_move((paths[0], paths[1]), sides, here.folder / "p.plan", "replay")
+
+
+# ---- packed tensors, vocabulary, refusals --------------------------------------------------
+
+
+def packed_mixers() -> str:
+    """Mamba-2 and gated delta net tensors under tp 1 -> 2 -> 4 -> 1, plain and cut over dp."""
+    tensors = [
+        weight("layer.{i}.mamba.in_proj", 44, 3, dim=0, segments=[16, 16, 4, 4, 4]),
+        weight("layer.{i}.mamba.conv1d", 24, 1, 4, dim=0, segments=[16, 4, 4]),
+        weight("layer.{i}.mamba.conv1d_bias", 24, dim=0, segments=[16, 4, 4]),
+        weight("layer.{i}.mamba.out_proj", 3, 16, dim=1),
+        weight("layer.{i}.gdn.in_proj", 56, 3, dim=0, segments=[8, 8, 16, 16, 4, 4]),
+        weight("layer.{i}.gdn.conv1d", 32, 1, 3, dim=0, segments=[8, 8, 16]),
+        weight("layer.{i}.gdn.A_log", 4, dim=0),
+    ]
+    shards = ("none", "fsdp2", "megatron", "zero3")
+    with room(*tensors) as here:
+        side = here.side(layout({"tp": 4}))
+        rows = (side[1]["param", "layer.0.mamba.in_proj"].index[:, 0] // 3).tolist()
+        same(rows, [4, 5, 6, 7, 20, 21, 22, 23, 33, 37, 41], "rows of in_proj on rank 1 of 4")
+        for shard in shards:
+            layouts = [layout({"tp": tp, "dp": 2}, shard={"rule": shard}) for tp in (1, 2, 4, 1)]
+            for old, new in zip(layouts, layouts[1:]):
+                here.move(old, new)
+    return f"{len(shards)} rules"
+
+
+def vocabularies() -> str:
+    """Rows padded otherwise on each side; flat shards include the pads of the tensor-parallel array."""
+    embed = toys.embedding("embed", 57, 2, stage="first")
+    with room(embed, weight("layer.{i}.w", 8, dim=0)) as here:
+        rows = {}
+        for tp in (1, 2, 8):
+            side = here.side(layout({"tp": tp}) | {"vocab": {"divisible_by": 16}})
+            rows[tp] = sum(len(p or []) for p in param(side, "embed")) // 2
+        same(rows, {1: 64, 2: 64, 8: 128}, "padded rows")
+        for rule in ("none", "megatron", "zero1", "zero3", "fsdp2", "fsdp1"):
+            shard = {"shard": {"rule": rule}}
+            old = layout({"tp": 2, "dp": 2}) | shard | {"vocab": {"divisible_by": 1}}
+            new = layout({"tp": 4, "dp": 3}) | shard | {"vocab": {"padded": 72}}
+            here.move(old, new)
+            here.move(new, old)
+    return "6 rules"
+
+
+def unlike_sides() -> str:
+    """Hidden sizes or dtypes that differ are refused."""
+    with room(weight("layer.{i}.w", 8, 4, dim=0)) as here:
+        other = here.model | {"tensors": [weight("layer.{i}.w", 8, 6, dim=0)]}
+        cells.write(here.folder / "other.yaml", other)
+        here.refused(layout({"tp": 2}), layout({"tp": 4}) | {"model": "other.yaml"}, "other.yaml")
+        wide = layout({}) | {"state": families.STATE | {"param": "fp32"}}
+        here.refused(layout({"tp": 2}), wide, "state.param", "fp32", "bf16")
+        here.refused(layout({"tp": 2}), layout({}) | {"state": families.STATE | {"momentum": "fp32"}}, "momentum")
+    return "model, dtype, state"
+
+
+def uneven_pipelines() -> str:
+    """Unlike numbers of layers on the first and the last stage, with the head's stages."""
+    spreads = [{"first": 1, "last": 3}, {"first": 2}, {"last": 4}, {"count_embedding": True, "count_loss": True}]
+    count = 0
+    with room(*toys.dense()["tensors"], layers=6, heads=4) as here:
+        even = layout({"tp": 2})
+        for spread, pp in zip(spreads, (3, 3, 2, 4)):
+            for rule in ("none", "fsdp2"):
+                document = layout({"pp": pp, "dp": 2}, pipeline=spread, shard={"rule": rule})
+                here.move(even, document)
+                here.move(document, layout({"pp": 3}))
+                count += 2
+    return f"{count} moves"
+
+
+CASES: list[tuple[str, Callable[[], str | None]]] = [
+    ("worked example: ranks of both grids", worked_ranks),
+    ("worked example: pipelines", worked_pipelines),
+    ("worked example: buffers of the distributed optimizer", worked_buffers),
+    ("worked example: a tied embedding's bucket", tied_buffers),
+    ("a weight of another dtype has a flat buffer of its own", buffers_by_dtype),
+    ("H1 experts keep their identity", renumbered_experts),
+    ("H2 a norm on sixteen ranks", norm_on_sixteen),
+    ("H5 an embedding on two stages", embedding_on_two_stages),
+    ("H6 an fp32 buffer stays fp32", fp32_router_bias),
+    ("H8 every tensor keeps its own states", own_states),
+    ("H10 peers in the report", peers_in_report),
+    ("H11 chunks that do not divide", indivisible_chunks),
+    ("H14 global layer numbers", global_layers),
+    ("H15 57 elements", fifty_seven),
+    ("H18 FSDP on top of TP, odd dimension", strided_table),
+    ("H19 rank cuts inside heads", heads_across_ranks),
+    ("H20 empty shards", empty_shards),
+    ("empty shards keep their dimensions", empty_shapes),
+    ("empty shards of columns in holdings form", explicit_columns),
+    ("refit: experts under ep and etp", expert_refits),
+    ("refit: packed mixer tensors", packed_mixers),
+    ("refit: vocabulary padded differently", vocabularies),
+    ("refit: sides that differ are refused", unlike_sides),
+    ("refit: uneven pipelines", uneven_pipelines),
+]
+
+
+def groups() -> list[Group]:
+    """One group for each case."""
+    return [Group(name, check) for name, check in CASES]
