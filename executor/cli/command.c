@@ -15,6 +15,7 @@
 #include "cli/worker.h"
 #include "launch/env.h"
 #include "launch/launch.h"
+#include "launch/signals.h"
 #include "transport/segments.h"
 
 struct command {
@@ -258,8 +259,12 @@ static void catch_signals(bool launched)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGTERM, &action, NULL);
-    if (!launched)
+    if (launched) /* INT and HUP are the launcher's */
+        return;
+    if (!signals_ignored(SIGINT))
         sigaction(SIGINT, &action, NULL);
+    if (!signals_ignored(SIGHUP))
+        sigaction(SIGHUP, &action, NULL);
 }
 
 static int run_command(struct command *command)
@@ -293,6 +298,7 @@ int command_run(int argc, char **argv)
     struct shunt_err err = {{0}};
     enum shunt_status st = options_parse(argc, argv, &command.options, &err);
     progress_init(&command.progress);
+    signals_restore();
     if (st != SHUNT_OK) {
         fprintf(stderr, "shunt-exec: %s\n", err.text);
         return shunt_status_exit_code(st);

@@ -147,9 +147,39 @@ static enum shunt_status check_combination(const struct options *o, struct shunt
         return shunt_fail(err, SHUNT_ERR_USAGE, "--check predicts what --fill SEED has written: give --fill too");
     if (o->fill && o->load != NULL)
         return shunt_fail(err, SHUNT_ERR_USAGE, "--fill and --load both give the old side its contents: choose one");
+    if (o->store != NULL && !o->fill && o->load == NULL)
+        return shunt_fail(err, SHUNT_ERR_USAGE,
+                          "--store would write contents that nobody gave: give --load DIR or --fill SEED too");
     if (o->launch != 0 && (o->meet != NULL || o->job != NULL))
         return shunt_fail(err, SHUNT_ERR_USAGE, "--meet and --job are for runs without --launch");
     return SHUNT_OK;
+}
+
+/* A word that getopt_long() knows nothing of, or too much. */
+static enum shunt_status refuse_word(const char *word, struct shunt_err *err)
+{
+    if (optopt >= OPT_LAUNCH && optopt <= OPT_VERSION) {
+        int length = (int)strcspn(word, "=");
+        return shunt_fail(err, SHUNT_ERR_USAGE, "option %.*s takes no value, found \"%.80s\"; see --help", length, word,
+                          word[length] == '=' ? word + length + 1 : "");
+    }
+    if (optopt > 0x20 && optopt < 0x7f)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "unknown option -%c; see --help", optopt);
+    if (optopt != 0)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "unknown option -\\x%02x; see --help", (unsigned)optopt & 0xFF);
+    char names[120] = "";
+    size_t used = 0, length = strcspn(word + 2, "=");
+    uint32_t fit = 0;
+    for (const struct option *o = long_options; o->name != NULL; o++) {
+        if (strncmp(o->name, word + 2, length) != 0)
+            continue;
+        if (used < sizeof(names))
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s--%s", fit == 0 ? "" : ", ", o->name);
+        fit++;
+    }
+    if (fit > 1)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "option %.80s can mean %s; see --help", word, names);
+    return shunt_fail(err, SHUNT_ERR_USAGE, "unknown option %.80s; see --help", word);
 }
 
 enum shunt_status options_parse(int argc, char **argv, struct options *options_out, struct shunt_err *err)
@@ -162,7 +192,7 @@ enum shunt_status options_parse(int argc, char **argv, struct options *options_o
         if (code == ':')
             return shunt_fail(err, SHUNT_ERR_USAGE, "option %s needs a value; see --help", argv[optind - 1]);
         if (code == '?')
-            return shunt_fail(err, SHUNT_ERR_USAGE, "unknown option %s; see --help", argv[optind - 1]);
+            return refuse_word(argv[optind - 1], err);
         enum shunt_status st = take_option(code, &o, err);
         if (st != SHUNT_OK)
             return st;

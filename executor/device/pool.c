@@ -99,15 +99,27 @@ static bool move_pages_to(char *from, uint64_t bytes, char *to)
     return syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)(intptr_t)to;
 }
 
-/* Move spare pages to [at, at + bytes); returns how many bytes are covered, from the front on. */
-static uint64_t move_spare(struct pool *pool, struct pool_block *block, char *at, uint64_t bytes)
+/* A fixed mremap that fails may have unmapped its target before: some failures come late. */
+static bool map_again(char *at, uint64_t bytes)
+{
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (void *)at;
+}
+
+/*
+ * Move spare pages to [at, at + bytes), done_out of them, from the front on. False if the next
+ * pages behind those are not mapped any more.
+ */
+static bool move_spare(struct pool *pool, struct pool_block *block, char *at, uint64_t bytes, uint64_t *done_out)
 {
     uint64_t done = 0;
+    bool mapped = true;
     while (done < bytes && pool->count > 0 && block->piece_count + 1 < POOL_MAX_PIECES) {
         struct pool_piece *piece = &pool->spare[pool->count - 1];
         uint64_t n = piece->bytes < bytes - done ? piece->bytes : bytes - done;
-        if (!move_pages_to(piece->at + piece->bytes - n, n, at + done))
+        if (!move_pages_to(piece->at + piece->bytes - n, n, at + done)) {
+            mapped = map_again(at + done, n);
             break;
+        }
         block->pieces[block->piece_count++] = (struct pool_piece){at + done, n};
         piece->bytes -= n;
         pool->spare_bytes -= n;
@@ -115,7 +127,8 @@ static uint64_t move_spare(struct pool *pool, struct pool_block *block, char *at
             pool->count--;
         done += n;
     }
-    return done;
+    *done_out = done;
+    return mapped;
 }
 
 static bool take_pages(struct pool *pool, uint64_t bytes, struct pool_block *block)
@@ -129,7 +142,12 @@ static bool take_pages(struct pool *pool, uint64_t bytes, struct pool_block *blo
         free(block->pieces);
         return false;
     }
-    uint64_t done = move_spare(pool, block, at, span);
+    uint64_t done;
+    if (!move_spare(pool, block, at, span, &done)) {
+        munmap(at, span);
+        free(block->pieces);
+        return false;
+    }
     if (done < span) {
         fetch_pages(at + done, span - done);
         block->pieces[block->piece_count++] = (struct pool_piece){at + done, span - done};

@@ -26,17 +26,17 @@ struct contents_report {
     char first[600];      /* the first problem: tensor, range, found and expected; empty if there is none */
 };
 
+/** What a check expects in the holdings; pads must be zero in any case. */
+struct contents_expect {
+    uint64_t seed; /* as for the fill */
+    bool zeros;    /* zeros instead of the pattern */
+};
+
 /**
- * Compare every element of the new side (kept buffers too): holdings with the pattern, pads with zero.
+ * Compare every element of the new side, kept buffers included.
  *
- * @param seed        as for the fill
- * @param zeros       every logical element is expected to be zero instead of the pattern
  * @param report_out  filled unless the work was ended by poll
  */
-struct contents_expect {
-    uint64_t seed;
-    bool zeros;
-};
 enum shunt_status contents_check(const struct shunt_exec *exec, const struct contents_expect *expect,
                                  const struct contents_poll *poll, struct contents_report *report_out,
                                  struct shunt_err *err);

@@ -2,6 +2,7 @@
 #include "io/safetensors_header.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,40 @@ static bool refuse(struct scan *scan, const char *at, const char *expected)
     return false;
 }
 
-static bool refuse_entry(struct scan *scan, const char *name, const char *what)
+/* Length of the well-formed UTF-8 sequence at `at`; 0 if there is none. */
+static size_t utf8_length(const unsigned char *at, size_t left);
+
+/* A string of the file as it may go to a terminal: control characters as JSON escapes, no more than fits. */
+static const char *printable(const char *name, char *text, size_t size)
 {
-    scan->status = shunt_fail(scan->err, SHUNT_ERR_INPUT, "entry \"%.200s\": %s", name, what);
+    const unsigned char *at = (const unsigned char *)name;
+    size_t left = strlen(name), used = 0;
+    while (left > 0 && used + 10 < size) {
+        size_t n = utf8_length(at, left);
+        bool c1 = n == 2 && at[0] == 0xC2 && at[1] < 0xA0;
+        if (n == 0)
+            break;
+        if (at[0] < 0x20 || at[0] == 0x7F || c1)
+            used += (size_t)snprintf(text + used, size - used, "\\u%04x", at[n - 1]);
+        else
+            memcpy(text + used, at, n), used += n;
+        at += n;
+        left -= n;
+    }
+    snprintf(text + used, size - used, "%s", left > 0 ? "..." : "");
+    return text;
+}
+
+__attribute__((format(printf, 3, 4))) static bool refuse_entry(struct scan *scan, const char *name, const char *format,
+                                                               ...)
+{
+    char shown[200], what[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    scan->status =
+        shunt_fail(scan->err, SHUNT_ERR_INPUT, "entry \"%s\": %s", printable(name, shown, sizeof(shown)), what);
     return false;
 }
 
@@ -136,7 +168,6 @@ static bool take_escape(struct scan *scan, char **out)
     return true;
 }
 
-/* Length of the well-formed UTF-8 sequence at `at`; 0 if there is none. */
 static size_t utf8_length(const unsigned char *at, size_t left)
 {
     static const struct {
@@ -233,14 +264,25 @@ static bool take_numbers(struct scan *scan, uint64_t *values, uint32_t most, uin
 
 enum field { FIELD_DTYPE = 1, FIELD_SHAPE = 2, FIELD_OFFSETS = 4 };
 
+static const char *print_dtypes(char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < SHUNT_DTYPE_COUNT && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", shunt_dtype_safetensors_name(i));
+    return text;
+}
+
 static bool take_dtype(struct scan *scan, struct safetensors_entry *entry)
 {
     const char *dtype;
+    char shown[64], names[256];
     if (!take_string(scan, &dtype))
         return false;
     int number = shunt_dtype_from_safetensors_name(dtype);
     if (number < 0)
-        return refuse_entry(scan, entry->name, "no such dtype");
+        return refuse_entry(scan, entry->name, "dtype: found \"%s\", expected one of %s",
+                            printable(dtype, shown, sizeof(shown)), print_dtypes(names, sizeof(names)));
     entry->dtype = (uint32_t)number;
     return true;
 }
@@ -248,6 +290,7 @@ static bool take_dtype(struct scan *scan, struct safetensors_entry *entry)
 static bool take_field(struct scan *scan, struct safetensors_entry *entry, unsigned *seen)
 {
     const char *key;
+    char shown[64];
     unsigned field;
     uint64_t offsets[2];
     uint32_t count;
@@ -260,9 +303,10 @@ static bool take_field(struct scan *scan, struct safetensors_entry *entry, unsig
     else if (strcmp(key, "data_offsets") == 0)
         field = FIELD_OFFSETS;
     else
-        return refuse_entry(scan, entry->name, "has a field other than dtype, shape and data_offsets");
+        return refuse_entry(scan, entry->name, "found a field \"%s\", expected dtype, shape and data_offsets",
+                            printable(key, shown, sizeof(shown)));
     if (*seen & field)
-        return refuse_entry(scan, entry->name, "has a field twice");
+        return refuse_entry(scan, entry->name, "has a field twice: %s", key);
     *seen |= field;
     if (field == FIELD_DTYPE)
         return take_dtype(scan, entry);
@@ -270,8 +314,12 @@ static bool take_field(struct scan *scan, struct safetensors_entry *entry, unsig
         return take_numbers(scan, entry->shape, SHUNT_MAX_DIMS, &entry->ndim);
     if (!take_numbers(scan, offsets, 2, &count))
         return false;
-    if (count != 2 || offsets[0] > offsets[1])
-        return refuse_entry(scan, entry->name, "data_offsets are not [begin, end]");
+    if (count != 2)
+        return refuse_entry(scan, entry->name, "data_offsets: found %u numbers, expected [begin, end]", count);
+    if (offsets[0] > offsets[1])
+        return refuse_entry(scan, entry->name,
+                            "data_offsets: found [%" PRIu64 ", %" PRIu64 "], expected [begin, end] in this order",
+                            offsets[0], offsets[1]);
     entry->begin = offsets[0];
     entry->end = offsets[1];
     return true;
@@ -285,7 +333,11 @@ static bool check_size(struct scan *scan, const struct safetensors_entry *entry)
             return refuse_entry(scan, entry->name, "shape is too large");
     }
     if (bytes != entry->end - entry->begin)
-        return refuse_entry(scan, entry->name, "data_offsets do not fit shape and dtype");
+        return refuse_entry(scan, entry->name,
+                            "data_offsets: found [%" PRIu64 ", %" PRIu64 "], %" PRIu64 " bytes, expected the %" PRIu64
+                            " bytes of its shape and dtype %s",
+                            entry->begin, entry->end, entry->end - entry->begin, bytes,
+                            shunt_dtype_safetensors_name(entry->dtype));
     return true;
 }
 
@@ -387,8 +439,9 @@ static bool check_tiling(struct scan *scan, uint64_t data_bytes)
     for (uint32_t i = 0; i < index->count; i++) {
         const struct safetensors_entry *entry = &index->entries[i];
         if (entry->begin != at)
-            return refuse_entry(scan, entry->name,
-                                entry->begin < at ? "overlaps another entry" : "has a hole before it");
+            return refuse_entry(scan, entry->name, "%s: found its begin at byte %" PRIu64 ", expected %" PRIu64,
+                                entry->begin < at ? "overlaps another entry" : "has a hole before it", entry->begin,
+                                at);
         at = entry->end;
     }
     if (at == data_bytes)

@@ -98,7 +98,7 @@ static enum shunt_status target_open(struct target *target, const char *dir, uin
 {
     *target = (struct target){.dir = dir, .dir_fd = -1, .fd = -1};
     snprintf(target->name, sizeof(target->name), "rank-%05u.safetensors", rank);
-    snprintf(target->temp, sizeof(target->temp), ".%s.%ld", target->name, (long)getpid());
+    snprintf(target->temp, sizeof(target->temp), ".%s.tmp", target->name);
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return shunt_fail(err, SHUNT_ERR_IO, "make directory %s: %s", dir, strerror(errno));
     target->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -106,6 +106,7 @@ static enum shunt_status target_open(struct target *target, const char *dir, uin
         return shunt_fail(err, SHUNT_ERR_IO, "open directory %s: %s", dir, strerror(errno));
     target->fd = openat(target->dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
     if (target->fd < 0) { /* not every file system has files without a name */
+        unlinkat(target->dir_fd, target->temp, 0);
         target->fd = openat(target->dir_fd, target->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         target->temp_exists = target->fd >= 0;
     }
@@ -137,21 +138,35 @@ static enum shunt_status append(struct target *target, const void *bytes, uint64
     return SHUNT_OK;
 }
 
+/* False with errno EEXIST when the name is taken. */
+static bool give_name(const struct target *target, const char *name)
+{
+    char link[40];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", target->fd);
+    return linkat(AT_FDCWD, link, target->dir_fd, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* A file that is there already is replaced in one step, which takes a second name for a moment. */
+static bool replace_old(struct target *target)
+{
+    if (!target->temp_exists) {
+        unlinkat(target->dir_fd, target->temp, 0); /* of a process that died in that moment */
+        target->temp_exists = give_name(target, target->temp);
+    }
+    if (!target->temp_exists || renameat(target->dir_fd, target->temp, target->dir_fd, target->name) != 0)
+        return false;
+    target->temp_exists = false;
+    return true;
+}
+
 /* Complete and on disk: now it may have its name. */
 static enum shunt_status target_publish(struct target *target, struct shunt_err *err)
 {
-    char link[40];
     if (fsync(target->fd) != 0)
         return io_fail(target, "fsync", err);
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", target->fd);
-    if (!target->temp_exists) {
-        if (linkat(AT_FDCWD, link, target->dir_fd, target->temp, AT_SYMLINK_FOLLOW) != 0)
-            return io_fail(target, "name", err);
-        target->temp_exists = true;
-    }
-    if (renameat(target->dir_fd, target->temp, target->dir_fd, target->name) != 0)
+    bool named = !target->temp_exists && give_name(target, target->name);
+    if (!named && !replace_old(target))
         return io_fail(target, "name", err);
-    target->temp_exists = false;
     return fsync(target->dir_fd) == 0 ? SHUNT_OK : io_fail(target, "fsync the directory of", err);
 }
 

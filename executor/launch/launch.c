@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launch/signals.h"
 
 #define LOOK_NS (20 * NS_PER_MS)
 
@@ -49,7 +50,8 @@ static void become_child(char **argv, uint32_t rank, uint32_t count, int board_f
                 set_number("SHUNT_RANK", rank) && set_number("SHUNT_WORLD_SIZE", count) &&
                 set_number("SHUNT_LOCAL_RANK", rank) && sigprocmask(SIG_SETMASK, mask, NULL) == 0;
     if (good) {
-        signal(SIGINT, SIG_IGN); /* the terminal sends it to all of us; the launcher decides */
+        signal(SIGINT, SIG_IGN); /* the terminal sends them to all of us; the launcher decides */
+        signal(SIGHUP, SIG_IGN);
         execv("/proc/self/exe", argv);
     }
     fprintf(stderr, "shunt-exec: start device %u: %s\n", rank, strerror(errno));
@@ -197,9 +199,12 @@ enum shunt_status launch_run(char **argv, uint32_t count, struct board *board, i
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u processes", count);
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
+    if (!signals_ignored(SIGINT))
+        sigaddset(&signals, SIGINT);
+    if (!signals_ignored(SIGHUP))
+        sigaddset(&signals, SIGHUP);
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, no child can be waited for */
     sigprocmask(SIG_BLOCK, &signals, &before);
     enum shunt_status st = start_children(&launcher, argv, board_fd, &before, err);
     if (st != SHUNT_OK)

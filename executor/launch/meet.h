@@ -100,8 +100,9 @@ void meet_close(struct meet *meet);                                       /* acc
 void meet_cancel_all(int signal_number);
 
 /**
- * Meeting in dir/job/. Refuses a directory in which this rank's record lies already: another run.
- * meet_dir and job stay the caller's.
+ * Meeting in dir/job/, which is made. From now on this rank is known to be there, until meet_close().
+ *
+ * @return SHUNT_ERR_USAGE, SHUNT_ERR_IO, SHUNT_ERR_MISMATCH: this rank's record lies there already
  */
 enum shunt_status store_dir_open(const char *dir, const char *job, uint32_t rank, uint32_t size, struct meet **meet_out,
                                  struct shunt_err *err);

@@ -2,18 +2,22 @@
 /**
  * Meeting in a directory that all processes see.
  *
+ *     DIR/JOB/join-N                        rank N is here, or was killed
  *     DIR/JOB/hello-N, DIR/JOB/address-N    a record of rank N: head, payload, written under a
  *                                           temporary name and linked to its own in one step
  *     DIR/JOB/lost                          the first cause of failure, likewise
  *
- * A process removes its own records when it leaves, and the folder when it is the last.
+ * A process removes its own records when it leaves, and the folder when it is the last. A cause of
+ * failure that lies there with nobody around is of an earlier run, and is removed.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +27,8 @@
 #define RECORD_MAGIC     UINT32_C(0x544d4853)
 #define RECORD_MAX_BYTES MEET_MAX_BYTES
 #define LOST_NAME        "lost"
+#define JOIN_PREFIX      "join-"
+#define OPEN_TRIES       100
 
 struct record_head {
     uint32_t magic, rank, bytes, crc32c;
@@ -30,10 +36,11 @@ struct record_head {
 
 struct store_dir {
     struct meet base;
-    int dir_fd;    /* DIR/JOB */
-    int parent_fd; /* DIR */
+    int dir_fd;     /* DIR/JOB */
+    int parent_fd;  /* DIR */
+    char dir[1024]; /* its name, for messages */
     char job[200];
-    bool put_any;
+    bool old_lost; /* the run had failed before this process came, or an earlier one has */
 };
 
 static const char *const key_names[MEET_KEY_COUNT] = {[MEET_HELLO] = "hello", [MEET_ADDRESS] = "address"};
@@ -62,8 +69,11 @@ static bool write_all(int fd, const void *bytes, size_t size)
 static bool write_record(const struct store_dir *store, const char *name, const void *bytes, size_t size)
 {
     char temp[64];
+    uint64_t salt;
     struct record_head head = {RECORD_MAGIC, store->base.rank, (uint32_t)size, shunt_crc32c(0, bytes, size)};
-    snprintf(temp, sizeof(temp), ".tmp-%u-%ld", store->base.rank, (long)getpid());
+    if (getrandom(&salt, sizeof(salt), 0) != sizeof(salt)) /* pids repeat on other machines */
+        return false;
+    snprintf(temp, sizeof(temp), ".tmp-%u-%ld-%016" PRIx64, store->base.rank, (long)getpid(), salt);
     int fd = openat(store->dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
@@ -77,6 +87,14 @@ static bool write_record(const struct store_dir *store, const char *name, const 
     return good;
 }
 
+static enum shunt_status refuse_taken(const struct store_dir *store, const char *name, struct shunt_err *err)
+{
+    return shunt_fail(err, SHUNT_ERR_MISMATCH,
+                      "the meeting has a record %s/%s/%s of rank %u already: another run uses this job name, or one "
+                      "that was killed has left it; choose another --job, or remove %s/%s if no run uses it",
+                      store->dir, store->job, name, store->base.rank, store->dir, store->job);
+}
+
 static enum shunt_status store_put(struct meet *meet, enum meet_key key, const void *bytes, size_t size,
                                    struct shunt_err *err)
 {
@@ -87,12 +105,9 @@ static enum shunt_status store_put(struct meet *meet, enum meet_key key, const v
         return shunt_fail(err, SHUNT_ERR_INTERNAL, "a meeting record of %zu bytes", size);
     if (!write_record(store, name, bytes, size)) {
         if (errno == EEXIST)
-            return shunt_fail(err, SHUNT_ERR_MISMATCH,
-                              "the meeting %s has a record of rank %u already: another run uses it, or left it behind",
-                              store->job, meet->rank);
-        return shunt_fail(err, SHUNT_ERR_IO, "write %s/%s: %s", store->job, name, strerror(errno));
+            return refuse_taken(store, name, err);
+        return shunt_fail(err, SHUNT_ERR_IO, "write %s/%s/%s: %s", store->dir, store->job, name, strerror(errno));
     }
-    store->put_any = true;
     return SHUNT_OK;
 }
 
@@ -172,6 +187,11 @@ static bool store_get_lost(struct meet *meet, struct meet_lost *lost_out)
         *lost_out = (struct meet_lost){
             .device = meet->rank, .status = SHUNT_ERR_PEER, .text = "the run ended elsewhere, for no readable cause"};
     lost_out->text[sizeof(lost_out->text) - 1] = '\0';
+    if (store->old_lost) {
+        size_t used = strlen(lost_out->text);
+        snprintf(lost_out->text + used, sizeof(lost_out->text) - used,
+                 " (found at the meeting on arrival: if no run uses %s/%s, remove it)", store->dir, store->job);
+    }
     return true;
 }
 
@@ -193,10 +213,12 @@ static void remove_records(const struct store_dir *store, uint32_t rank)
         record_name(name, sizeof(name), (enum meet_key)key, rank);
         unlinkat(store->dir_fd, name, 0);
     }
+    snprintf(name, sizeof(name), JOIN_PREFIX "%u", rank);
+    unlinkat(store->dir_fd, name, 0);
 }
 
-/* True if nothing but the cause of failure is left. */
-static bool is_last(const struct store_dir *store)
+/* True if nothing but the cause of failure, and records called `own`, are left. */
+static bool is_last(const struct store_dir *store, const char *own)
 {
     int fd = openat(store->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -208,25 +230,31 @@ static bool is_last(const struct store_dir *store)
     bool last = true;
     for (const struct dirent *entry = readdir(dir); entry != NULL && last; entry = readdir(dir))
         last = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-               strcmp(entry->d_name, LOST_NAME) == 0;
+               strcmp(entry->d_name, LOST_NAME) == 0 || strcmp(entry->d_name, own) == 0;
     closedir(dir);
     return last;
+}
+
+static void store_free(struct store_dir *store)
+{
+    if (store->dir_fd >= 0)
+        close(store->dir_fd);
+    if (store->parent_fd >= 0)
+        close(store->parent_fd);
+    free(store);
 }
 
 static void store_close(struct meet *meet)
 {
     struct store_dir *store = (struct store_dir *)meet;
-    if (store->put_any)
-        remove_records(store, meet->rank);
-    if (meet->seen_lost && store->put_any)
+    remove_records(store, meet->rank);
+    if (meet->seen_lost)
         remove_records(store, meet->lost.device); /* a killed process does not do it itself */
-    if (store->put_any && is_last(store)) {
+    if (is_last(store, "")) {
         unlinkat(store->dir_fd, LOST_NAME, 0);
         unlinkat(store->parent_fd, store->job, AT_REMOVEDIR);
     }
-    close(store->dir_fd);
-    close(store->parent_fd);
-    free(store);
+    store_free(store);
 }
 
 static const struct meet_ops store_ops = {
@@ -254,6 +282,41 @@ static bool job_is_plain(const char *job)
     return true;
 }
 
+/* The folder may vanish between its making and its opening, or before a record lies in it: the last one has left. */
+static bool try_join(struct store_dir *store, const char *join)
+{
+    if (mkdirat(store->parent_fd, store->job, 0700) != 0 && errno != EEXIST)
+        return false;
+    store->dir_fd = openat(store->parent_fd, store->job, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (store->dir_fd < 0)
+        return false;
+    if (write_record(store, join, "here", 4))
+        return true;
+    int saved = errno;
+    close(store->dir_fd);
+    store->dir_fd = -1;
+    errno = saved;
+    return false;
+}
+
+static enum shunt_status join_job(struct store_dir *store, struct shunt_err *err)
+{
+    char join[32];
+    struct stat st;
+    snprintf(join, sizeof(join), JOIN_PREFIX "%u", store->base.rank);
+    bool joined = try_join(store, join);
+    for (int i = 0; i < OPEN_TRIES && !joined && errno == ENOENT; i++)
+        joined = try_join(store, join);
+    if (!joined && errno == EEXIST)
+        return refuse_taken(store, join, err);
+    if (!joined)
+        return shunt_fail(err, SHUNT_ERR_IO, "join the meeting %s/%s: %s", store->dir, store->job, strerror(errno));
+    if (is_last(store, join))
+        unlinkat(store->dir_fd, LOST_NAME, 0);
+    store->old_lost = fstatat(store->dir_fd, LOST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return SHUNT_OK;
+}
+
 enum shunt_status store_dir_open(const char *dir, const char *job, uint32_t rank, uint32_t size, struct meet **meet_out,
                                  struct shunt_err *err)
 {
@@ -265,19 +328,16 @@ enum shunt_status store_dir_open(const char *dir, const char *job, uint32_t rank
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
     store->base = (struct meet){.ops = &store_ops, .rank = rank, .size = size};
     snprintf(store->job, sizeof(store->job), "%s", job);
-    store->parent_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (store->parent_fd < 0) {
-        free(store);
-        return shunt_fail(err, SHUNT_ERR_IO, "open meeting directory %s: %s", dir, strerror(errno));
-    }
     store->dir_fd = -1;
-    if (mkdirat(store->parent_fd, job, 0700) == 0 || errno == EEXIST)
-        store->dir_fd = openat(store->parent_fd, job, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (store->dir_fd < 0) {
-        enum shunt_status st =
-            shunt_fail(err, SHUNT_ERR_IO, "open meeting directory %s/%s: %s", dir, job, strerror(errno));
-        close(store->parent_fd);
-        free(store);
+    store->parent_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(store->dir, sizeof(store->dir), "%s", dir);
+    enum shunt_status st = SHUNT_OK;
+    if (store->parent_fd < 0)
+        st = shunt_fail(err, SHUNT_ERR_IO, "open meeting directory %s: %s", dir, strerror(errno));
+    if (st == SHUNT_OK)
+        st = join_job(store, err);
+    if (st != SHUNT_OK) {
+        store_free(store);
         return st;
     }
     *meet_out = &store->base;

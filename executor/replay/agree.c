@@ -184,16 +184,19 @@ static enum shunt_status exchange_pairs(struct shunt_world *world, struct engine
 static enum shunt_status agree_pairs(struct shunt_world *world, struct engine *const *engines, uint32_t count,
                                      double timeout_seconds, struct shunt_err *err)
 {
+    struct shunt_err cause = {{0}};
     struct pairs *pairs = calloc(count, sizeof(*pairs));
     bool enough = pairs != NULL;
     for (uint32_t i = 0; i < count && enough; i++)
         enough = pairs_init(&pairs[i], engines[i]);
-    enum shunt_status st = enough ? exchange_pairs(world, engines, count, pairs, timeout_seconds, err)
-                                  : shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for the table of peers");
+    enum shunt_status st = enough ? exchange_pairs(world, engines, count, pairs, timeout_seconds, &cause)
+                                  : shunt_fail(&cause, SHUNT_ERR_NOMEM, "out of memory for the table of peers");
+    if (enough && st != SHUNT_OK) /* requests of the transport may still point at the records */
+        shunt_world_abandon(world, st, cause.text);
     for (uint32_t i = 0; i < count && pairs != NULL; i++)
         pairs_finish(&pairs[i]);
     free(pairs);
-    return st;
+    return st == SHUNT_OK ? st : shunt_fail(err, st, "%s", cause.text);
 }
 
 static enum shunt_status prepare_peers(struct shunt_world *world, struct engine *const *engines, uint32_t count,

@@ -8,6 +8,7 @@ static void ucx_free(struct ucx *ucx)
 {
     for (uint32_t i = 0; i < ucx->base.size && ucx->peers != NULL; i++)
         free(ucx->peers[i].record);
+    ucx_orphans_free(ucx);
     free(ucx->peers);
     free(ucx->requests);
     free(ucx);

@@ -49,6 +49,7 @@ struct ucx_worker {
 };
 
 struct ucx;
+struct ucx_batch; /* in ucx_control.c */
 
 struct ucx_peer {
     struct ucx *owner;
@@ -90,6 +91,7 @@ struct ucx {
     ucs_status_t failed_status;
     uint32_t lost_device; /* named by the error that wait or poll returned */
     bool closing;
+    struct ucx_batch *orphans; /* control records that UCX still points at */
 };
 
 /* ---- ucx_worker.c: contexts and workers, and what UCX has to say -------------------- */
@@ -130,6 +132,8 @@ void ucx_note_failure(struct ucx *ucx, uint32_t device, ucs_status_t status);
 /** An error of UCX may only echo a peer's end: if the cause is known, it takes the place of `status` and the text. */
 enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct shunt_err *err);
 void ucx_control_close(struct ucx *ucx);
+/** After the control worker is gone. */
+void ucx_orphans_free(struct ucx *ucx);
 /** "device 3 (pid 1234, host a)" */
 void ucx_print_peer(const struct ucx *ucx, uint32_t device, char *text, size_t size);
 /** After a timeout: the devices that have shown no life, as " ... "; empty if that is not known. */

@@ -71,35 +71,7 @@ void ucx_note_failure(struct ucx *ucx, uint32_t device, ucs_status_t status)
     ucx->failed_status = status;
 }
 
-/* Last words of somebody, if any have come. */
-static bool take_last_words(struct ucx *ucx, struct meet_lost *lost)
-{
-    ucp_tag_recv_info_t info;
-    if (ucx->control.worker == NULL)
-        return false;
-    ucp_tag_message_h message =
-        ucp_tag_probe_nb(ucx->control.worker, control_tag(KIND_LAST_WORD, 0, 0), KIND_MASK, 1, &info);
-    if (message == NULL)
-        return false;
-    struct meet_lost words = {0};
-    ucp_request_param_t param = {0};
-    struct deadline deadline = deadline_after(WORDS_SECONDS);
-    ucs_status_ptr_t request = ucp_tag_msg_recv_nbx(ucx->control.worker, &words, sizeof(words), message, &param);
-    bool good = !UCS_PTR_IS_ERR(request) && info.length == sizeof(words);
-    if (UCS_PTR_IS_PTR(request)) {
-        while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline_passed(&deadline))
-            ucp_worker_progress(ucx->control.worker);
-        good = good && ucp_request_check_status(request) == UCS_OK;
-        if (ucp_request_check_status(request) == UCS_INPROGRESS)
-            ucp_request_cancel(ucx->control.worker, request);
-        ucp_request_free(request);
-    }
-    if (!good || words.device >= ucx->base.size)
-        return false;
-    words.text[sizeof(words.text) - 1] = '\0';
-    *lost = words;
-    return true;
-}
+static bool take_last_words(struct ucx *ucx, struct meet_lost *lost);
 
 static enum shunt_status look_around(struct ucx *ucx, bool now, struct shunt_err *err)
 {
@@ -171,6 +143,79 @@ struct record {
     void *handle;
 };
 
+/*
+ * Records of one step, with all memory that UCX points into. A cancelled send stays with UCX until
+ * it goes out or its worker is destroyed, so a batch outlives its step while any record is open.
+ */
+struct ucx_batch {
+    struct ucx_batch *next; /* among ucx->orphans */
+    uint32_t count;
+    char *payload;
+    struct record records[];
+};
+
+static struct ucx_batch *batch_new(uint32_t count, size_t payload_bytes)
+{
+    struct ucx_batch *batch = calloc(1, sizeof(*batch) + count * sizeof(batch->records[0]));
+    if (batch == NULL)
+        return NULL;
+    batch->payload = calloc(1, payload_bytes);
+    if (batch->payload == NULL) {
+        free(batch);
+        return NULL;
+    }
+    batch->count = count;
+    return batch;
+}
+
+static void batch_free(struct ucx_batch *batch)
+{
+    free(batch->payload);
+    free(batch);
+}
+
+static bool all_done(const struct ucx_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (!batch->records[i].done)
+            return false;
+    }
+    return true;
+}
+
+/* Let records go out for a moment. */
+static void batch_flush(struct ucx *ucx, const struct ucx_batch *batch)
+{
+    struct deadline deadline = deadline_after(WORDS_SECONDS);
+    while (!all_done(batch) && !deadline_passed(&deadline))
+        ucp_worker_progress(ucx->control.worker);
+}
+
+/* Take back what is open; what UCX does not give back is kept until its worker is gone. */
+static void batch_finish(struct ucx *ucx, struct ucx_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->records[i].handle != NULL)
+            ucp_request_cancel(ucx->control.worker, batch->records[i].handle);
+    }
+    batch_flush(ucx, batch);
+    if (all_done(batch)) {
+        batch_free(batch);
+        return;
+    }
+    batch->next = ucx->orphans;
+    ucx->orphans = batch;
+}
+
+void ucx_orphans_free(struct ucx *ucx)
+{
+    while (ucx->orphans != NULL) {
+        struct ucx_batch *batch = ucx->orphans;
+        ucx->orphans = batch->next;
+        batch_free(batch);
+    }
+}
+
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     struct record *record = user_data;
@@ -206,31 +251,53 @@ static void send_record(struct ucx *ucx, struct record *record, const void *byte
     start(record, ucp_tag_send_nbx(ucx->peers[record->device].control_ep, bytes, size, tag, &param));
 }
 
-static void receive_record(struct ucx *ucx, struct record *record, void *bytes, size_t size, uint64_t tag)
+static ucp_request_param_t receive_param(struct record *record)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+    return (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.recv = on_received,
                                  .user_data = record};
+}
+
+static void receive_record(struct ucx *ucx, struct record *record, void *bytes, size_t size, uint64_t tag)
+{
+    ucp_request_param_t param = receive_param(record);
     start(record, ucp_tag_recv_nbx(ucx->control.worker, bytes, size, tag, UINT64_MAX, &param));
 }
 
-static bool all_done(const struct record *records, uint32_t count)
+/* Last words of somebody, if any have come. */
+static bool take_last_words(struct ucx *ucx, struct meet_lost *lost)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (!records[i].done)
-            return false;
-    }
+    const uint64_t tag = control_tag(KIND_LAST_WORD, 0, 0);
+    ucp_tag_recv_info_t info;
+    struct meet_lost words;
+    if (ucx->control.worker == NULL || ucp_tag_probe_nb(ucx->control.worker, tag, KIND_MASK, 0, &info) == NULL)
+        return false;
+    struct ucx_batch *batch = batch_new(1, sizeof(words));
+    if (batch == NULL)
+        return false;
+    ucp_tag_message_h message = ucp_tag_probe_nb(ucx->control.worker, tag, KIND_MASK, 1, &info);
+    struct record *record = &batch->records[0];
+    ucp_request_param_t param = receive_param(record);
+    start(record, ucp_tag_msg_recv_nbx(ucx->control.worker, batch->payload, sizeof(words), message, &param));
+    batch_flush(ucx, batch);
+    bool good = record->done && record->status == UCS_OK && record->bytes == sizeof(words);
+    memcpy(&words, batch->payload, sizeof(words));
+    batch_finish(ucx, batch);
+    if (!good || words.device >= ucx->base.size)
+        return false;
+    words.text[sizeof(words.text) - 1] = '\0';
+    *lost = words;
     return true;
 }
 
-static enum shunt_status time_out(struct ucx *ucx, const struct record *records, uint32_t count, double seconds,
-                                  struct shunt_err *err)
+static enum shunt_status time_out(struct ucx *ucx, const struct ucx_batch *batch, double seconds, struct shunt_err *err)
 {
+    const struct record *records = batch->records;
     char names[400] = "", silent[400];
     size_t used = 0;
     uint32_t missing = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < batch->count; i++) {
         if (records[i].done)
             continue;
         char who[160];
@@ -249,9 +316,10 @@ static enum shunt_status time_out(struct ucx *ucx, const struct record *records,
  * Where life can be seen, a vote waits for those who still fill, load, check or store: they look up
  * only as they get on, and whatever they wait for themselves has a deadline.
  */
-static bool missing_are_alive(struct ucx *ucx, const struct record *records, uint32_t count)
+static bool missing_are_alive(struct ucx *ucx, const struct ucx_batch *batch)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    const struct record *records = batch->records;
+    for (uint32_t i = 0; i < batch->count; i++) {
         double silent = records[i].done ? 0 : meet_silent_seconds(ucx->meet, records[i].device);
         if (silent < 0 || silent >= ALIVE_SECONDS)
             return false;
@@ -259,36 +327,36 @@ static bool missing_are_alive(struct ucx *ucx, const struct record *records, uin
     return true;
 }
 
-static enum shunt_status wait_records(struct ucx *ucx, const struct record *records, uint32_t count, const char *what,
+static enum shunt_status wait_records(struct ucx *ucx, const struct ucx_batch *batch, const char *what,
                                       const struct deadline *deadline, struct shunt_err *err)
 {
     uint32_t turns = 0;
     snprintf(ucx->where, sizeof(ucx->where), "at the %s", what);
-    while (!all_done(records, count)) {
+    while (!all_done(batch)) {
         bool moved = ucx_progress(ucx);
-        if (all_done(records, count)) /* what has come counts, even if its sender has left since */
+        if (all_done(batch)) /* what has come counts, even if its sender has left since */
             break;
         if (moved) {
             turns = 0;
             continue;
         }
         enum shunt_status st = ucx_poll(&ucx->base, err);
-        if (st != SHUNT_OK && all_done(records, count))
+        if (st != SHUNT_OK && all_done(batch))
             break;
         if (st != SHUNT_OK)
             return st;
-        if (deadline_passed(deadline) && !missing_are_alive(ucx, records, count))
-            return time_out(ucx, records, count, deadline->seconds, err);
+        if (deadline_passed(deadline) && !missing_are_alive(ucx, batch))
+            return time_out(ucx, batch, deadline->seconds, err);
         ucx_idle(&turns);
     }
     return SHUNT_OK;
 }
 
-static enum shunt_status check_records(struct ucx *ucx, const struct record *records, uint32_t count, size_t bytes,
-                                       bool received, const char *what, struct shunt_err *err)
+static enum shunt_status check_records(struct ucx *ucx, const struct ucx_batch *batch, size_t bytes, bool received,
+                                       const char *what, struct shunt_err *err)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const struct record *r = &records[i];
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct record *r = &batch->records[i];
         char who[160];
         ucx_print_peer(ucx, r->device, who, sizeof(who));
         if (r->status == UCS_ERR_MESSAGE_TRUNCATED || (r->status == UCS_OK && received && r->bytes != bytes))
@@ -301,54 +369,43 @@ static enum shunt_status check_records(struct ucx *ucx, const struct record *rec
     return SHUNT_OK;
 }
 
-/* Let sends go out for a moment. */
-static void flush_records(struct ucx *ucx, const struct record *records, uint32_t count)
-{
-    struct deadline deadline = deadline_after(WORDS_SECONDS);
-    while (!all_done(records, count) && !deadline_passed(&deadline))
-        ucp_worker_progress(ucx->control.worker);
-}
+/* One step between the root and everybody else, from one end. */
+struct step {
+    uint64_t kind;
+    const char *what;
+    size_t size;         /* of a record */
+    const void *send;    /* the same record for all; NULL: receive */
+    void *receive;       /* one after the other, in the order of the devices */
+    uint32_t first, end; /* the devices at the other end */
+};
 
-/* Pending requests point into memory of this call: take them back before returning. */
-static void drop_records(struct ucx *ucx, struct record *records, uint32_t count)
+static enum shunt_status run_step(struct ucx *ucx, const struct step *step, const struct deadline *deadline,
+                                  struct shunt_err *err)
 {
+    uint32_t count = step->end - step->first;
+    bool receives = step->send == NULL;
+    size_t bytes = receives ? count * step->size : step->size;
+    struct ucx_batch *batch = batch_new(count, bytes + 1);
+    if (batch == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u records", count);
+    if (!receives)
+        memcpy(batch->payload, step->send, step->size);
     for (uint32_t i = 0; i < count; i++) {
-        if (records[i].handle != NULL)
-            ucp_request_cancel(ucx->control.worker, records[i].handle);
-    }
-    flush_records(ucx, records, count);
-}
-
-static enum shunt_status finish_records(struct ucx *ucx, struct record *records, uint32_t count, size_t bytes,
-                                        bool received, const char *what, const struct deadline *deadline,
-                                        struct shunt_err *err)
-{
-    enum shunt_status st = wait_records(ucx, records, count, what, deadline, err);
-    if (st == SHUNT_OK)
-        st = check_records(ucx, records, count, bytes, received, what, err);
-    drop_records(ucx, records, count);
-    return st;
-}
-
-/* Records between the root and everybody else; device i's memory is `step` * i bytes into `bytes`. */
-static enum shunt_status root_records(struct ucx *ucx, uint64_t kind, void *bytes, size_t size, size_t step,
-                                      const char *what, const struct deadline *deadline, struct shunt_err *err)
-{
-    uint32_t others = ucx->base.size - 1;
-    struct record *records = calloc((size_t)others + 1, sizeof(*records));
-    if (records == NULL)
-        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u records", others);
-    for (uint32_t i = 0; i < others; i++) {
-        uint32_t device = i + 1;
-        char *at = (char *)bytes + device * step;
-        records[i].device = device;
-        if (kind == KIND_GATHER)
-            receive_record(ucx, &records[i], at, size, control_tag(kind, ucx->votes, device));
+        struct record *record = &batch->records[i];
+        record->device = step->first + i;
+        uint32_t named = step->kind == KIND_SHARE ? 0 : receives ? record->device : ucx->base.first_local;
+        uint64_t tag = control_tag(step->kind, ucx->votes, named);
+        if (receives)
+            receive_record(ucx, record, batch->payload + i * step->size, step->size, tag);
         else
-            send_record(ucx, &records[i], at, size, control_tag(kind, ucx->votes, 0));
+            send_record(ucx, record, batch->payload, step->size, tag);
     }
-    enum shunt_status st = finish_records(ucx, records, others, size, kind == KIND_GATHER, what, deadline, err);
-    free(records);
+    enum shunt_status st = wait_records(ucx, batch, step->what, deadline, err);
+    if (st == SHUNT_OK)
+        st = check_records(ucx, batch, step->size, receives, step->what, err);
+    if (st == SHUNT_OK && receives)
+        memcpy(step->receive, batch->payload, bytes);
+    batch_finish(ucx, batch);
     return st;
 }
 
@@ -356,28 +413,37 @@ enum shunt_status ucx_gather(struct transport *transport, const void *mine, size
                              const struct deadline *deadline, struct shunt_err *err)
 {
     struct ucx *ucx = (struct ucx *)transport;
+    struct step step = {.kind = KIND_GATHER, .what = what, .size = bytes};
     ucx->votes++;
     if (transport->root) {
         memcpy(all, mine, bytes);
-        return root_records(ucx, KIND_GATHER, all, bytes, bytes, what, deadline, err);
+        step.receive = (char *)all + bytes;
+        step.first = 1;
+        step.end = transport->size;
+    } else {
+        step.send = mine;
+        step.end = 1;
     }
-    struct record record = {.device = 0};
-    send_record(ucx, &record, mine, bytes, control_tag(KIND_GATHER, ucx->votes, transport->first_local));
-    return finish_records(ucx, &record, 1, bytes, false, what, deadline, err);
+    return run_step(ucx, &step, deadline, err);
 }
 
 enum shunt_status ucx_share(struct transport *transport, void *bytes, size_t size, const char *what,
                             const struct deadline *deadline, struct shunt_err *err)
 {
     struct ucx *ucx = (struct ucx *)transport;
-    ucx->votes++;
-    if (transport->root)
-        return root_records(ucx, KIND_SHARE, bytes, size, 0, what, deadline, err);
+    struct step step = {.kind = KIND_SHARE, .what = what, .size = size};
     struct deadline later = *deadline;
-    later.at_ns += SHARE_GRACE_NS;
-    struct record record = {.device = 0};
-    receive_record(ucx, &record, bytes, size, control_tag(KIND_SHARE, ucx->votes, 0));
-    return finish_records(ucx, &record, 1, size, true, what, &later, err);
+    ucx->votes++;
+    if (transport->root) {
+        step.send = bytes;
+        step.first = 1;
+        step.end = transport->size;
+    } else {
+        step.receive = bytes;
+        step.end = 1;
+        later.at_ns += SHARE_GRACE_NS;
+    }
+    return run_step(ucx, &step, &later, err);
 }
 
 /* ---- begin and end -------------------------------------------------------------- */
@@ -403,27 +469,28 @@ void ucx_last_words(struct ucx *ucx, enum shunt_status status, const char *text)
 {
     struct meet_lost words = {.device = ucx->lost_device, .status = (uint32_t)status};
     snprintf(words.text, sizeof(words.text), "%s", text);
-    struct record *records = calloc(ucx->base.size, sizeof(*records));
-    if (records == NULL)
+    struct ucx_batch *batch = batch_new(ucx->base.size, sizeof(words));
+    if (batch == NULL)
         return;
-    uint32_t count = 0;
+    memcpy(batch->payload, &words, sizeof(words));
+    batch->count = 0;
     for (uint32_t i = 0; i < ucx->base.size; i++) {
         if (ucx->peers[i].control_ep == NULL || (ucx->failed && ucx->failed_device == i))
             continue;
-        records[count].device = i;
-        send_record(ucx, &records[count++], &words, sizeof(words),
-                    control_tag(KIND_LAST_WORD, 0, ucx->base.first_local));
+        struct record *record = &batch->records[batch->count++];
+        record->device = i;
+        send_record(ucx, record, batch->payload, sizeof(words), control_tag(KIND_LAST_WORD, 0, ucx->base.first_local));
     }
-    flush_records(ucx, records, count);
-    drop_records(ucx, records, count);
-    free(records);
+    batch_flush(ucx, batch);
+    batch_finish(ucx, batch);
 }
 
 void ucx_control_close(struct ucx *ucx)
 {
+    bool force = ucx->failed || ucx->orphans != NULL; /* a gentle end would wait for what does not go out */
     for (uint32_t i = 0; i < ucx->base.size; i++) {
         if (ucx->peers[i].control_ep != NULL)
-            ucx_endpoint_close(ucx, ucx->peers[i].control_ep, ucx->failed);
+            ucx_endpoint_close(ucx, ucx->peers[i].control_ep, force);
         ucx->peers[i].control_ep = NULL;
     }
     ucx_worker_close(&ucx->control);

@@ -4,9 +4,10 @@
  * whose rows lie over `from` ranks before the move and whose columns lie over `to` ranks after it, so
  * that everybody sends to everybody. Uneven cuts leave pads.
  *
- *     make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap]
+ *     make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong]
  *
- * `swap` makes the plan that leads back: columns before, rows after.
+ * `swap` makes the plan that leads back: columns before, rows after. `wrong` makes a plan that reads
+ * well, and moves the wrong elements once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 struct shape {
     uint32_t from, to, tensors, rounds, depth;
     int64_t rows, cols;
-    bool swap;
+    bool swap, wrong;
 };
 
 struct cut {
@@ -283,6 +284,17 @@ static struct build *make(const struct shape *shape)
     return m.build;
 }
 
+static void make_wrong(struct build *build)
+{
+    for (uint32_t i = 0; i < build->parts[0].ops.count; i++) {
+        struct shunt_plan_op *op = build_op_at(build, 0, i);
+        if (op->kind != SHUNT_OP_PACK || op->src_offset == 0)
+            continue;
+        op->src_offset = 0;
+        return;
+    }
+}
+
 static uint32_t number(const char *text)
 {
     return (uint32_t)strtoul(text, NULL, 10);
@@ -291,7 +303,7 @@ static uint32_t number(const char *text)
 int main(int argc, char **argv)
 {
     if (argc < 9) {
-        fprintf(stderr, "usage: make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap]\n");
+        fprintf(stderr, "usage: make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong]\n");
         return 2;
     }
     struct shape shape = {.from = number(argv[2]),
@@ -301,8 +313,11 @@ int main(int argc, char **argv)
                           .cols = number(argv[6]),
                           .rounds = number(argv[7]),
                           .depth = number(argv[8]),
-                          .swap = argc > 9};
+                          .swap = argc > 9 && strcmp(argv[9], "swap") == 0,
+                          .wrong = argc > 9 && strcmp(argv[9], "wrong") == 0};
     struct build *build = make(&shape);
+    if (shape.wrong)
+        make_wrong(build);
     struct image image = build_encode(build);
     FILE *file = fopen(argv[1], "wb");
     bool good = file != NULL && fwrite(image.bytes, 1, image.size, file) == image.size;

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
 EXEC, MAKE_PLAN = sys.argv[1], sys.argv[2]
 TIMEOUT = 120  # of a whole run: far above what any test needs
+OWN = set()  # pids of all processes that were started here, and of their children
 
 
 class Skip(Exception):
@@ -39,9 +41,25 @@ def clean_environment(extra=None):
     return env
 
 
-def start(*args, env=None):
-    return subprocess.Popen([EXEC] + [str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, env=clean_environment(env))
+def note_children(process):
+    while process.returncode is None:
+        OWN.update(children(process.pid))
+        time.sleep(0.005)
+
+
+def heed_signals():
+    """Whoever runs the tests may ignore them: nohup, a shell's background."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def start(*args, env=None, before=heed_signals):
+    """`before` runs in the child, ahead of the program."""
+    process = subprocess.Popen([EXEC] + [str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=clean_environment(env), preexec_fn=before)
+    OWN.add(process.pid)
+    threading.Thread(target=note_children, args=(process,), daemon=True).start()
+    return process
 
 
 class Done:
@@ -53,8 +71,8 @@ class Done:
         return f"exit {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
 
 
-def run(*args, env=None):
-    return Done(start(*args, env=env))
+def run(*args, env=None, before=heed_signals):
+    return Done(start(*args, env=env, before=before))
 
 
 def children(pid):
@@ -84,17 +102,34 @@ def alive(pid):
         return False
 
 
+def is_mapped(name):
+    """Does a living process use that file? Once its name is gone, only those who use it can say so."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+                if name in file.read():
+                    return True
+        except OSError:
+            pass
+    return False
+
+
 def segments():
-    """Names in /dev/shm and ids of System V segments."""
-    shm = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    """What our processes have in shared memory. Folders are named by namespace and pid, System V segments know their
+    maker; UCX's own files do not tell whose they are, so that only those which nobody uses count."""
+    found = set()
+    for name in os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else ():
+        folder = re.fullmatch(r"shunt-exec-\d+-(\d+)", name)
+        if (folder and int(folder.group(1)) in OWN) or (name.startswith("ucx") and not is_mapped(name)):
+            found.add(f"/dev/shm/{name}")
     with open("/proc/sysvipc/shm", encoding="ascii") as file:
-        ids = {line.split()[1] for line in file.readlines()[1:]}
-    return {n for n in shm if "ucx" in n or "shunt" in n}, ids
+        rows = [line.split() for line in file.readlines()[1:]]
+    return found | {f"System V segment {row[1]}" for row in rows if int(row[4]) in OWN}
 
 
 class Watch:
     """Nothing may stay behind: no process, shared memory or temporary folder. Other runs on the same machine may
-    come and go: what is theirs vanishes by itself, so that only what stays for a while counts."""
+    come and go: what can be told to be theirs does not count, and what cannot is given a while to vanish."""
 
     def __init__(self):
         self.before = self.leftovers()
@@ -102,9 +137,11 @@ class Watch:
 
     @staticmethod
     def leftovers():
-        shm, ids = segments()
-        temp = {n for n in os.listdir(tempfile.gettempdir()) if n.startswith(("shunt-exec", "ucx"))}
-        return {f"/dev/shm/{n}" for n in shm} | {f"System V segment {i}" for i in ids} | temp
+        temp = set()
+        for name in os.listdir(tempfile.gettempdir()):
+            if name.startswith(("shunt-exec", "ucx")) and OWN & {int(n) for n in re.findall(r"\d+", name)}:
+                temp.add(name)
+        return segments() | temp
 
     def check(self):
         end = time.monotonic() + 5

@@ -53,6 +53,7 @@ enum fault_kind {
     FAULT_TRUNCATE, /* half of it arrives */
     FAULT_CORRUPT,  /* one bit is flipped */
     FAULT_SHORT,    /* this end expects less than the other sends */
+    FAULT_LATE,     /* the round times out, its messages stay with the transport until it is abandoned */
 };
 struct fault {
     enum fault_kind kind;
@@ -67,6 +68,9 @@ static const struct transport_ops transport_faulty;
 
 static struct transport_message *victim;
 static unsigned char before[256];
+
+static struct transport_message *late; /* of FAULT_LATE */
+static uint32_t abandoned;
 
 static enum shunt_status faulty_open(const struct transport_config *config, struct transport **transport_out,
                                      struct shunt_err *err)
@@ -86,8 +90,11 @@ static enum shunt_status faulty_prepare(struct transport *transport, uint32_t de
 static enum shunt_status faulty_post(struct transport *transport, uint32_t device, uint32_t round,
                                      struct transport_message *messages, uint32_t count, struct shunt_err *err)
 {
+    if (fault.kind == FAULT_LATE && round == fault.round && device == fault.device && count > 0)
+        late = &messages[0];
     for (uint32_t i = 0; i < count && round == fault.round && device == fault.device; i++) {
-        if (fault.kind == FAULT_NONE || messages[i].direction != SHUNT_RECV || messages[i].peer != fault.peer)
+        if (fault.kind == FAULT_NONE || fault.kind == FAULT_LATE || messages[i].direction != SHUNT_RECV ||
+            messages[i].peer != fault.peer)
             continue;
         victim = &messages[i];
         memcpy(before, victim->data, victim->bytes);
@@ -127,6 +134,8 @@ static enum shunt_status faulty_wait(struct transport *transport, uint32_t round
         spoil();
     if (round == fault.round)
         victim = NULL;
+    if (late != NULL && round == fault.round)
+        return shunt_fail(err, SHUNT_ERR_TIMEOUT, "timed out by the test");
     return st;
 }
 
@@ -149,6 +158,10 @@ static enum shunt_status faulty_poll(struct transport *transport, struct shunt_e
 
 static void faulty_abandon(struct transport *transport, enum shunt_status status, const char *cause)
 {
+    abandoned++;
+    if (late != NULL) /* what a transport does with what it still holds */
+        late->arrived = *(const unsigned char *)late->data;
+    late = NULL;
     transport_loopback.abandon(transport, status, cause);
 }
 

@@ -268,6 +268,23 @@ static void pairs_are_compared_before_anything_moves(void)
     rig_close(&rig);
 }
 
+static void messages_outlive_a_failed_pair_round(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &faulty);
+    rig_bind(&rig, 1, false);
+    abandoned = 0;
+    fault = (struct fault){.kind = FAULT_LATE, .round = TRANSPORT_PAIR_ROUND, .device = 1};
+    CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_TIMEOUT);
+    CHECK_CONTAINS(rig.err.text, "timed out by the test");
+    CHECK_EQ_U64(abandoned, 1);
+    CHECK(late == NULL && rig.world->told);
+    shunt_world_abandon(rig.world, SHUNT_ERR_TIMEOUT, rig.err.text);
+    CHECK_EQ_U64(abandoned, 1);
+    fault = (struct fault){0};
+    rig_close(&rig);
+}
+
 static void a_missing_receive_is_found(void)
 {
     struct build *build = build_tiny();
@@ -342,6 +359,7 @@ static const struct test_case cases[] = {
     {"missing_bytes_end_a_run_without_check", missing_bytes_end_a_run_without_check},
     {"ends_of_unlike_size_end_a_run", ends_of_unlike_size_end_a_run},
     {"pairs_are_compared_before_anything_moves", pairs_are_compared_before_anything_moves},
+    {"messages_outlive_a_failed_pair_round", messages_outlive_a_failed_pair_round},
     {"a_missing_receive_is_found", a_missing_receive_is_found},
     {"uses_outside_a_lifetime_are_refused", uses_outside_a_lifetime_are_refused},
     {"one_name_twice_is_refused", one_name_twice_is_refused},

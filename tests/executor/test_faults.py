@@ -70,9 +70,10 @@ def survives_kills_at_any_moment(folder):
         lost = set(re.findall(r"device (\d+) \(pid \d+, host [^)]*\) is lost", done.err))
         assert lost == {str(device)}, f"killed {device} after {delay:.3f} s: {done}"
         assert f"shunt-exec: device {device} (pid" in done.err, done
+        over = "never written" in done.out  # all had reported: the others were leaving
         for other in range(4):
             said = re.search(rf"^shunt-exec: device {other}: device {device} \(pid", done.err, re.M)
-            assert (said is not None) == (other != device), f"device {other}: {done}"
+            assert (said is not None) == (other != device) or (over and said is None), f"device {other}: {done}"
         assert "OK:" not in done.out, done
     assert hits >= TRIALS // 2, f"only {hits} of {TRIALS} kills came in time"
 
@@ -172,7 +173,71 @@ def members_of_another_launcher_die(folder):
         assert os.listdir(meet) == [], os.listdir(meet)
 
 
+def wait_for_record(job, name, process):
+    path = os.path.join(job, name)
+    end = time.monotonic() + 30
+    while time.monotonic() < end and process.poll() is None:
+        if os.path.exists(path):
+            return
+        time.sleep(0.0002)
+    raise AssertionError(f"no {name}: {os.listdir(job) if os.path.isdir(job) else job}")
+
+
+def a_member_stops_or_dies_early(folder):
+    """Between its first record and the first round: while meeting, connecting, agreeing, comparing messages."""
+    need_ucx()
+    plan = long_plan(folder)
+    meet = os.path.join(folder, "meet")
+    os.makedirs(meet)
+    rng = random.Random(4)
+    seconds = 2
+    # tcp tells of a death once connected; before that only the deadline does
+    for trial in range(3 * TRIALS):
+        number = (signal.SIGSTOP, signal.SIGKILL)[trial % 2]
+        count, victim = (4, rng.randrange(4))
+        job = os.path.join(meet, f"j{trial}")
+        runs = [rig.start(plan, "--meet", meet, "--job", f"j{trial}", "--timeout", seconds, "--fill", 1,
+                          env={"SHUNT_RANK": str(r), "SHUNT_WORLD_SIZE": str(count)}) for r in range(count)]
+        wait_for_record(job, ("hello", "address", "address")[trial % 3] + f"-{victim}", runs[victim])
+        delay = rng.random() ** 2 * 0.1 if trial >= 3 else 0
+        time.sleep(delay)
+        begin = time.monotonic()
+        runs[victim].send_signal(number)
+        done = [rig.Done(r) for rank, r in enumerate(runs) if rank != victim]
+        took = time.monotonic() - begin
+        runs[victim].kill()
+        rig.Done(runs[victim])
+        for each in done:
+            # seen with UCX 1.13.1: its tcp can assert, inside its own progress, when the other end dies in the handshake
+            if number == signal.SIGKILL and each.code == -signal.SIGABRT and re.search(r"tcp_\w+\.c:.*Assertion", each.err):
+                print(f"# trial {trial}: UCX ended a process by an assertion in tcp")
+                continue
+            assert each.code == 3, f"trial {trial}, {number.name} to {victim} after {delay:.4f} s: {each}"
+            assert f"device {victim}" in each.err, f"trial {trial}, {number.name} to {victim}: {each}"
+        assert took < seconds + SECONDS, f"{took} s: {[str(d) for d in done]}"
+
+
+def the_root_stops_while_connecting(folder):
+    """Two members; device 0 stops as soon as its address is out: device 1 connects to a process that does not answer."""
+    need_ucx()
+    plan = rig.make_plan(folder, "two.plan", 1, 2, 5, 10, 11, 2, 1)
+    meet = os.path.join(folder, "meet")
+    os.makedirs(meet)
+    for trial in range(4):
+        runs = [rig.start(plan, "--meet", meet, "--job", f"j{trial}", "--timeout", 2,
+                          env={"SHUNT_RANK": str(r), "SHUNT_WORLD_SIZE": "2"}) for r in range(2)]
+        wait_for_record(os.path.join(meet, f"j{trial}"), "address-0", runs[0])
+        runs[0].send_signal(signal.SIGSTOP)
+        done = rig.Done(runs[1])
+        runs[0].kill()
+        rig.Done(runs[0])
+        if done.code != 0:  # it can be over already
+            rig.expect(done, 3, "timed out after 2 s", "device 0 (pid")
+
+
 rig.main([
+    the_root_stops_while_connecting,
+    a_member_stops_or_dies_early,
     survives_kills_at_any_moment,
     a_death_at_the_very_start,
     a_stopped_process_times_out,

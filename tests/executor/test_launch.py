@@ -5,6 +5,7 @@ programs shunt-exec and make_plan."""
 import json
 import os
 import re
+import signal
 import struct
 import time
 
@@ -113,7 +114,7 @@ def prints_json(folder):
             assert 0 < device["peak_bytes"] <= device["plan_peak_bytes"], device
         assert sum(d["moved_sent"] for d in first["devices"]) == 700, report
         assert sum(d["moved_received"] for d in first["devices"]) == 700, report
-    done = rig.run(os.path.join(folder, "none.plan"), "--launch", 3, "--json")
+    done = rig.run(os.path.join(folder, "none.plan"), "--transport", "loopback", "--json")
     rig.expect(done, 3)
     report = json.loads(done.out)
     assert report["status"] == "io" and "none.plan" in report["error"], report
@@ -176,6 +177,11 @@ def refuses_wrong_usage(folder):
     for code, said, args in [
             (2, "no PLAN given", []),
             (2, "unknown option --nope", [plan, "--nope"]),
+            (2, "unknown option -x;", [plan, "-x"]),
+            (2, "unknown option -q;", [plan, "--json", "-qz"]),
+            (2, "option --json takes no value, found \"1\"", [plan, "--json=1"]),
+            (2, "option --l can mean --launch, --load, --list", [plan, "--l", "1"]),
+            (2, "give --load DIR or --fill SEED too", [plan, "--launch", 3, "--store", folder]),
             (2, "--check predicts", [plan, "--launch", 3, "--check"]),
             (2, "choose one", [plan, "--launch", 3, "--fill", 1, "--load", folder]),
             (2, "found \"x\"", [plan, "--launch", "x"]),
@@ -207,12 +213,70 @@ def refuses_a_plan_that_does_not_verify(folder):
     rig.expect(rig.run(plan, "--transport", "loopback"), 1)
 
 
+def finds_wrong_elements(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2, "wrong")
+    for how in (["--transport", "loopback"], ["--launch", "3"]):
+        if how[0] == "--launch" and not rig.has_ucx():
+            continue
+        rig.expect(rig.run(plan, *how, "--fill", 7, "--check"), 1, "layers.0.weight")  # the proof fails
+        done = rig.run(plan, *how, "--fill", 7, "--check", "--no-verify")
+        rig.expect(done, 1, "check failed: device 1: 40 bytes wrong, 0 never written; param/layers.0.weight: 20 elements",
+                   "the first at [0,4]", "the last at [4,7]", "40 wrong, 0 never written")
+        assert "OK:" not in done.out and done.err.count("check failed") == 1, done
+        rig.expect(rig.run(plan, *how, "--fill", 7, "--no-verify"), 0)  # nobody looked
+
+
 def helps(folder):
     del folder
     for option in ("--help", "--version", "--list"):
         done = rig.run(option)
         rig.expect(done, 0)
         assert done.out and not done.err, done
+
+
+def ignored_signals_stay_ignored(folder):
+    """As under nohup, or in the background of a shell without job control."""
+    need_ucx()
+    plan = rig.make_plan(folder, "long.plan", 2, 4, 3000, 64, 640, 1000, 2)
+    meet = os.path.join(folder, "meet")
+    os.makedirs(meet)
+
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    launcher = rig.start(plan, "--launch", 4, "--fill", 1, "--check", before=ignore)
+    runs = rig.wait_for_children(launcher, 4)
+    time.sleep(0.2)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        for pid in filter(rig.alive, [launcher.pid] + runs):
+            os.kill(pid, number)
+    rig.expect(rig.Done(launcher), 0, ", 0 wrong, 0 never written")
+    others = [rig.start(plan, "--meet", meet, "--job", "j", "--fill", 1, before=ignore,
+                        env={"SHUNT_RANK": str(r), "SHUNT_WORLD_SIZE": "4"}) for r in range(4)]
+    time.sleep(0.2)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        others[1].send_signal(number)
+    for each in [rig.Done(m) for m in others]:
+        rig.expect(each, 0)
+    for number in (signal.SIGHUP, signal.SIGINT):  # without `ignore` both end a run
+        launcher = rig.start(plan, "--launch", 4, "--fill", 1, "--check")
+        rig.wait_for_children(launcher, 4)
+        launcher.send_signal(number)
+        rig.expect(rig.Done(launcher), 3, f"stopped by signal {int(number)}")
+
+
+def a_failed_job_does_not_hurt_the_next(folder):
+    """Device 0 fails before it has met anybody; its job name serves again."""
+    need_ucx()
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    wrong = rig.make_plan(folder, "wrong.plan", 2, 3, 5, 10, 11, 3, 2, "wrong")
+
+    def kind(rank):
+        return {"SHUNT_RANK": str(rank), "SHUNT_WORLD_SIZE": "3", "SHUNT_JOB": "j"}
+    rig.expect(members(wrong, 1, folder, kind)[0], 1)
+    for each in members(plan, 3, folder, kind, "--fill", 7, "--check"):
+        rig.expect(each, 0)
 
 
 def members(plan, count, folder, variables, *args, plans=None):
@@ -282,8 +346,11 @@ rig.main([
     refuses_bad_files,
     refuses_wrong_usage,
     refuses_a_plan_that_does_not_verify,
+    finds_wrong_elements,
     helps,
+    ignored_signals_stay_ignored,
     runs_under_other_launchers,
+    a_failed_job_does_not_hurt_the_next,
     members_must_agree,
     members_need_a_meeting,
 ])

@@ -76,12 +76,15 @@ static void waits_until_the_deadline(void)
 static void refuses_a_second_run(void)
 {
     make_dir();
-    struct meet *a = join(0), *again = join(0);
+    struct meet *a = join(0), *again;
     struct shunt_err err = {{0}};
-    CHECK_EQ_U64(a->ops->put(a, MEET_HELLO, "x", 1, &err), SHUNT_OK);
-    CHECK_EQ_U64(again->ops->put(again, MEET_HELLO, "y", 1, &err), SHUNT_ERR_MISMATCH);
+    CHECK_EQ_U64(store_dir_open(dir, "job", 0, 3, &again, &err), SHUNT_ERR_MISMATCH);
     CHECK_CONTAINS(err.text, "another run");
-    meet_close(again);
+    CHECK_CONTAINS(err.text, dir);
+    CHECK_CONTAINS(err.text, "remove");
+    CHECK_EQ_U64(a->ops->put(a, MEET_HELLO, "x", 1, &err), SHUNT_OK);
+    CHECK_EQ_U64(a->ops->put(a, MEET_HELLO, "y", 1, &err), SHUNT_ERR_MISMATCH);
+    CHECK_CONTAINS(err.text, "job/hello-0");
     char got[10];
     size_t size = 0;
     CHECK_EQ_U64(a->ops->try_get(a, MEET_HELLO, 0, got, sizeof(got), &size, &err), SHUNT_OK);
@@ -113,6 +116,49 @@ static void first_cause_wins(void)
     meet_close(a);
     meet_close(b);
     free(c); /* a killed process: others remove its records (the descriptors leak, as they would not there) */
+    check_clean();
+}
+
+/* A run that failed before its first record says so to those who are there, and to no later run. */
+static void an_early_failure_is_forgotten(void)
+{
+    make_dir();
+    struct shunt_err err = {{0}};
+    struct meet *a = join(0);
+    meet_report(a, 0, SHUNT_ERR_IO, "device 0 gave up");
+    meet_close(a);
+    a = join(0);
+    struct meet *b = join(1);
+    CHECK_EQ_U64(meet_poll(b, true, &err), SHUNT_OK);
+    meet_report(a, 0, SHUNT_ERR_IO, "device 0 gave up");
+    meet_close(a);
+    CHECK_EQ_U64(meet_poll(b, true, &err), SHUNT_ERR_PEER);
+    struct meet *late = join(2);
+    CHECK_EQ_U64(meet_poll(late, true, &err), SHUNT_ERR_PEER);
+    CHECK_CONTAINS(err.text, "device 0 gave up (found at the meeting on arrival");
+    meet_close(b);
+    meet_close(late);
+    check_clean();
+}
+
+/* A cause that lies there with nobody around is of a killed run. */
+static void an_old_cause_is_removed(void)
+{
+    static const char lost[] = "left by a killed run";
+    char path[200];
+    make_dir();
+    snprintf(path, sizeof(path), "%s/job", dir);
+    CHECK(mkdir(path, 0700) == 0);
+    in_job(path, sizeof(path), "lost");
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    CHECK(fd >= 0 && write(fd, lost, sizeof(lost)) == (ssize_t)sizeof(lost));
+    close(fd);
+    struct shunt_err err = {{0}};
+    struct meet *a = join(0), *b = join(1);
+    CHECK_EQ_U64(meet_poll(a, true, &err), SHUNT_OK);
+    CHECK_EQ_U64(meet_poll(b, true, &err), SHUNT_OK);
+    meet_close(a);
+    meet_close(b);
     check_clean();
 }
 
@@ -226,6 +272,8 @@ static const struct test_case cases[] = {
     {"waits_until_the_deadline", waits_until_the_deadline},
     {"refuses_a_second_run", refuses_a_second_run},
     {"first_cause_wins", first_cause_wins},
+    {"an_early_failure_is_forgotten", an_early_failure_is_forgotten},
+    {"an_old_cause_is_removed", an_old_cause_is_removed},
     {"refuses_what_is_no_record", refuses_what_is_no_record},
     {"refuses_bad_names", refuses_bad_names},
     {"board_carries_records_and_results", board_carries_records_and_results},

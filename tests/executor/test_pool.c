@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages that go from old blocks to new ones: sizes, contents, what is kept. */
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli/memory.h"
@@ -44,6 +45,23 @@ static void pages_are_reused(void)
     CHECK_EQ_U64(pool.spare_bytes, 64 * KIB);
     pool_reserve(&pool, 0);
     CHECK_EQ_U64(pool.spare_bytes, 0);
+    pool_give(&pool, &a);
+    pool_finish(&pool);
+}
+
+/* mremap refuses a source that is not mapped, after it has unmapped the target. */
+static void a_refused_move_leaves_good_pages(void)
+{
+    struct pool pool = {0};
+    struct pool_block a;
+    pool_reserve(&pool, MIB);
+    CHECK(pool.count == 1);
+    CHECK(munmap(pool.spare[0].at, MIB) == 0);
+    CHECK(pool_take(&pool, MIB, &a));
+    memset(a.data, 1, MIB);
+    CHECK_EQ_U64(pool.spare_bytes, MIB);
+    pool.count = 0; /* the piece that is none */
+    pool.spare_bytes = 0;
     pool_give(&pool, &a);
     pool_finish(&pool);
 }
@@ -118,6 +136,7 @@ static void memory_turns(void)
 
 static const struct test_case cases[] = {
     {"pages_are_reused", pages_are_reused},
+    {"a_refused_move_leaves_good_pages", a_refused_move_leaves_good_pages},
     {"small_blocks_are_heap_memory", small_blocks_are_heap_memory},
     {"blocks_do_not_disturb_each_other", blocks_do_not_disturb_each_other},
     {"memory_turns", memory_turns},
