@@ -27,6 +27,7 @@ struct launcher {
     struct board *board;
     bool failed;     /* a child has failed, or a signal came */
     int64_t kill_ns; /* when the grace ends, once failed */
+    int64_t end_ns;  /* when all must have ended, since one has ended well; 0: none has */
     int signal_number;
 };
 
@@ -122,8 +123,10 @@ static void note_end(struct launcher *launcher, uint32_t rank, pid_t pid, int st
     launcher->children[rank].pid = 0;
     launcher->children[rank].wait_status = status;
     launcher->running--;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        launcher->end_ns = clock_now_ns() + LAUNCH_END_SECONDS * NS_PER_SECOND;
         return;
+    }
     begin_grace(launcher);
     if (child.ended && WIFEXITED(status))
         return;
@@ -157,6 +160,24 @@ static void stop_for_signal(struct launcher *launcher, int number)
     begin_grace(launcher);
 }
 
+/* Nobody waits for a child that hangs behind the last meeting but we do. */
+static void give_up_on_stragglers(struct launcher *launcher)
+{
+    if (launcher->failed || launcher->end_ns == 0 || clock_now_ns() < launcher->end_ns)
+        return;
+    for (uint32_t i = 0; i < launcher->count; i++) {
+        struct meet_lost lost = {.device = i, .status = SHUNT_ERR_TIMEOUT};
+        if (launcher->children[i].pid == 0)
+            continue;
+        snprintf(lost.text, sizeof(lost.text), "device %u (pid %ld) is lost: it has not ended %d s after another did",
+                 i, (long)launcher->children[i].pid, LAUNCH_END_SECONDS);
+        board_report_lost(launcher->board, &lost);
+        break;
+    }
+    begin_grace(launcher);
+    launcher->kill_ns = clock_now_ns();
+}
+
 static void watch_children(struct launcher *launcher, const sigset_t *signals, const struct launch_watch *watch)
 {
     struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -166,6 +187,7 @@ static void watch_children(struct launcher *launcher, const sigset_t *signals, c
             stop_for_signal(launcher, number);
         reap(launcher);
         watch->look(watch->ctx, launcher->board);
+        give_up_on_stragglers(launcher);
         if (launcher->failed && clock_now_ns() >= launcher->kill_ns)
             signal_all(launcher, SIGKILL);
     }

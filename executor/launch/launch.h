@@ -24,4 +24,7 @@ enum shunt_status launch_run(char **argv, uint32_t count, struct board *board, i
 
 #define LAUNCH_GRACE_SECONDS 10
 
+/** A child ends well only behind the last meeting: what has not ended this long after it is taken for lost. */
+#define LAUNCH_END_SECONDS 30
+
 #endif

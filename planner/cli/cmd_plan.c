@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "cli.h"
@@ -67,6 +68,19 @@ static int parse(int argc, char **argv, struct plan_options *o)
     o->compile.from_path = positional[0];
     o->compile.to_path = positional[1];
     return code;
+}
+
+/** The plan must not replace a document it is made from. */
+static enum shunt_status check_output(const struct plan_options *o, struct shunt_err *err)
+{
+    const char *const inputs[] = {o->compile.from_path, o->compile.to_path};
+    struct stat output, input;
+    for (size_t i = 0; i < 2 && stat(o->output, &output) == 0; i++) {
+        if (stat(inputs[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+            return shunt_fail(err, SHUNT_ERR_USAGE, "plan: -o: found \"%s\", which is an input, expected another file",
+                              o->output);
+    }
+    return SHUNT_OK;
 }
 
 static enum shunt_status check_supported(const struct plan_options *o, struct shunt_err *err)
@@ -149,6 +163,8 @@ static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
     size_t size = 0;
     struct shunt_plan *plan = NULL;
     enum shunt_status status = check_supported(o, err);
+    if (status == SHUNT_OK)
+        status = check_output(o, err);
     if (status != SHUNT_OK)
         return status;
     status = compile_load(&o->compile, &documents, stderr);

@@ -50,7 +50,7 @@ static enum shunt_status write_temporary(int fd, const void *bytes, size_t size)
     return done && closed ? SHUNT_OK : SHUNT_ERR_IO;
 }
 
-enum shunt_status file_write(const char *path, const void *bytes, size_t size, struct shunt_err *err)
+static enum shunt_status write_beside(const char *path, const void *bytes, size_t size, struct shunt_err *err)
 {
     struct stat old;
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
@@ -77,5 +77,14 @@ enum shunt_status file_write(const char *path, const void *bytes, size_t size, s
         sync_folder(path);
     }
     free(temporary);
+    return status;
+}
+
+enum shunt_status file_write(const char *path, const void *bytes, size_t size, struct shunt_err *err)
+{
+    /* behind a symbolic link the file is replaced, not the link */
+    char *resolved = realpath(path, NULL);
+    enum shunt_status status = write_beside(resolved != NULL ? resolved : path, bytes, size, err);
+    free(resolved);
     return status;
 }

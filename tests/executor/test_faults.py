@@ -95,9 +95,10 @@ def a_stopped_process_times_out(folder):
     for device, delay in ((0, 0.5 * length), (2, 0.1 * length), (3, 0.7 * length)):
         there, done, seconds = kill_one(plan, delay, device, signal.SIGSTOP, ("--timeout", 2))
         if there and done.code != 0:
-            assert done.code == 3 and "timed out after 2 s" in done.err, done
+            late = "has not ended" in done.err  # stopped behind the last meeting: the launcher alone waits for it
+            assert done.code == 3 and ("timed out after 2 s" in done.err or late), done
             assert f"device {device} (pid" in done.err, done
-            assert seconds < 2 + 2 * SECONDS, f"{seconds} s: {done}"
+            assert seconds < 2 + 2 * SECONDS + (30 if late else 0), f"{seconds} s: {done}"
 
 
 def a_signal_to_the_launcher_ends_all(folder):
