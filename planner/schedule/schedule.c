@@ -202,8 +202,7 @@ static enum shunt_status choose(struct arena *arena, struct common *common, stru
     uint64_t cap = common->problem->cap;
     for (size_t i = 0; i <= STRATEGY_COUNT; i++) {
         const struct strategy *strategy = i < STRATEGY_COUNT ? &strategies[i] : common->least_strategy;
-        struct schedule schedule = {
-            .method = strategy->name, .least_cap = common->least_cap, .least_chunk = common->least_chunk};
+        struct schedule schedule = {.method = strategy->name, .least_cap = common->least_cap};
         if (!run_strategy(arena, common, strategy, i < STRATEGY_COUNT ? cap : NO_CAP, &schedule.rounds))
             continue;
         *schedule_out = schedule;

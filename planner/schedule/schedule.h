@@ -13,9 +13,8 @@
 
 struct schedule {
     struct rounds rounds;
-    const char *method;   /* name of the strategy */
-    uint64_t least_cap;   /* bytes per device */
-    uint64_t least_chunk; /* smallest chunk that the strategies use, bytes */
+    const char *method; /* name of the strategy */
+    uint64_t least_cap; /* bytes per device */
 };
 
 /** Staging that is used when the user names none: enough for a few rounds on the busiest device. */
