@@ -18,6 +18,8 @@
 #include "launch/signals.h"
 #include "transport/segments.h"
 
+_Static_assert(sizeof(struct plan_result) <= BOARD_RESULT_BYTES, "a result fits the board");
+
 struct command {
     char **argv;
     struct options options;
@@ -33,7 +35,7 @@ static void take_result(void *ctx, uint32_t plan, const struct plan_result *resu
 {
     struct command *command = ctx;
     if (command->board != NULL && result->device == command->rank)
-        board_put_result(command->board, plan, result->device, result);
+        board_put_result(command->board, plan, result->device, result, sizeof(*result));
     command->results[(size_t)plan * command->chain.device_count + result->device] = *result;
 }
 
@@ -117,13 +119,23 @@ static void look_at_board(void *ctx, const struct board *board)
     }
     uint32_t plan = 0; /* the first one that device 0 has not reported */
     struct plan_result result;
-    while (plan + 1 < command->chain.count && board_get_result(board, plan, 0, &result))
+    while (plan + 1 < command->chain.count && board_get_result(board, plan, 0, &result, sizeof(result)))
         plan++;
     uint32_t rounds = shunt_plan_get_header(command->chain.plans[plan])->round_count;
     if (phase == MEET_MOVING && round != UINT32_MAX)
         progress_show(&command->progress, command->chain.paths[plan], round + 1, rounds);
     else if (phase < MEET_PHASE_COUNT)
         progress_show(&command->progress, phase_words[phase], 0, 0);
+}
+
+/* What a child claims; its place says which device it is. */
+static void take_from_board(struct command *command, const struct board *board, uint32_t plan, uint32_t device)
+{
+    struct plan_result *result = &command->results[(size_t)plan * command->chain.device_count + device];
+    if (!board_get_result(board, plan, device, result, sizeof(*result)))
+        return;
+    result->device = device;
+    result->report.first[sizeof(result->report.first) - 1] = '\0';
 }
 
 static enum shunt_status launch_children(struct command *command, struct shunt_err *err)
@@ -140,7 +152,7 @@ static enum shunt_status launch_children(struct command *command, struct shunt_e
         segments_sweep();
     for (uint32_t p = 0; p < command->chain.count; p++) {
         for (uint32_t i = 0; i < count; i++)
-            board_get_result(board, p, i, &command->results[(size_t)p * count + i]);
+            take_from_board(command, board, p, i);
     }
     board_destroy(board);
     return st;

@@ -6,7 +6,7 @@
 
 #include "cli/chain.h"
 #include "cli/options.h"
-#include "launch/result.h"
+#include "cli/result.h"
 
 struct summary {
     const struct options *options;

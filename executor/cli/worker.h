@@ -6,7 +6,7 @@
 
 #include "cli/chain.h"
 #include "cli/options.h"
-#include "launch/result.h"
+#include "cli/result.h"
 #include "replay/world.h"
 
 /** Called with each local result, and, at the root, with everybody's. */

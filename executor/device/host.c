@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "device/copy.h"
 #include "device/device.h"
-#include "replay/copy.h"
 
 #define HOST_ALIGN     64u
 #define HOST_MAP_MIN   (UINT64_C(64) << 10)

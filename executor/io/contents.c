@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/walk.h"
 #include "io/pattern.h"
-#include "replay/walk.h"
 
 #define PAD_BYTE    0xEE
 #define POLL_BYTES  (UINT64_C(4) << 20)

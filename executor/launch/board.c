@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/board.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct board_slot {
 
 struct board_result {
     _Atomic uint32_t ready;
-    struct plan_result result;
+    unsigned char bytes[BOARD_RESULT_BYTES];
 };
 
 struct board {
@@ -123,21 +124,20 @@ bool board_get_lost(const struct board *board, struct meet_lost *lost_out)
     return true;
 }
 
-void board_put_result(struct board *board, uint32_t plan, uint32_t rank, const struct plan_result *result)
+void board_put_result(struct board *board, uint32_t plan, uint32_t rank, const void *result, size_t bytes)
 {
     struct board_result *slot = &board->results[(size_t)plan * board->head->size + rank];
-    slot->result = *result;
+    assert(bytes <= sizeof(slot->bytes));
+    memcpy(slot->bytes, result, bytes);
     atomic_store_explicit(&slot->ready, 1, memory_order_release);
 }
 
-bool board_get_result(const struct board *board, uint32_t plan, uint32_t rank, struct plan_result *result_out)
+bool board_get_result(const struct board *board, uint32_t plan, uint32_t rank, void *result_out, size_t bytes)
 {
     const struct board_result *slot = &board->results[(size_t)plan * board->head->size + rank];
     if (atomic_load_explicit(&slot->ready, memory_order_acquire) != 1)
         return false;
-    *result_out = slot->result;
-    result_out->device = rank;
-    result_out->report.first[sizeof(result_out->report.first) - 1] = '\0';
+    memcpy(result_out, slot->bytes, bytes);
     return true;
 }
 

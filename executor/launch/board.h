@@ -9,7 +9,6 @@
  */
 
 #include "launch/meet.h"
-#include "launch/result.h"
 
 struct board;
 
@@ -24,8 +23,9 @@ enum shunt_status board_create(uint32_t size, uint32_t plan_count, struct board 
 enum shunt_status board_join(int fd, uint32_t rank, uint32_t size, uint32_t plan_count, struct meet **meet_out,
                              struct board **board_out, struct shunt_err *err);
 
-/** Child: publish the result of a plan, and how it ended. */
-void board_put_result(struct board *board, uint32_t plan, uint32_t rank, const struct plan_result *result);
+/** Child: publish the result of a plan, of at most BOARD_RESULT_BYTES, and how it ended. */
+#define BOARD_RESULT_BYTES 1024u
+void board_put_result(struct board *board, uint32_t plan, uint32_t rank, const void *result, size_t bytes);
 void board_put_end(struct board *board, uint32_t rank, enum shunt_status status, const char *text);
 
 /** Launcher: what a child has published. All values are a child's claims. */
@@ -36,7 +36,7 @@ struct board_child {
     uint32_t phase, round;
 };
 void board_get_child(const struct board *board, uint32_t rank, struct board_child *child_out);
-bool board_get_result(const struct board *board, uint32_t plan, uint32_t rank, struct plan_result *result_out);
+bool board_get_result(const struct board *board, uint32_t plan, uint32_t rank, void *result_out, size_t bytes);
 bool board_get_lost(const struct board *board, struct meet_lost *lost_out);
 void board_report_lost(struct board *board, const struct meet_lost *lost);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/walk.h"
+#include "device/walk.h"
 
 static uint64_t word_count(uint64_t elems)
 {

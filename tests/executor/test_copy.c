@@ -2,10 +2,10 @@
 /* Strided copies, fills and marks against element-by-element references, over random boxes. */
 #include <stdlib.h>
 
+#include "device/copy.h"
+#include "device/walk.h"
 #include "harness.h"
-#include "replay/copy.h"
 #include "replay/track.h"
-#include "replay/walk.h"
 
 #define SPACE  (1u << 16)
 #define TRIALS 4000

@@ -4,7 +4,8 @@
 
 A source that includes a header of a room it may not see must not compile with the flags of its
 own room; the same source with a header that it may see must (so that the test can fail). The
-programs must not link what belongs to the other side.
+programs must not link what belongs to the other side. Inside a room folders stand in an order, and
+a file includes its own folder and those before it.
 
 usage: test_streets.py BUILD_DIR   (TAP on stdout)
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -25,6 +27,12 @@ ROOMS = {
     "planner": ("planner/compile.c", "space/box.h", ["shunt/exec.h", "replay/engine.h", "transport/transport.h"]),
     "executor": ("executor/replay/engine.c", "shunt/exec.h",
                  ["config/config.h", "space/box.h", "emit/file.h", "cli.h"]),
+}
+
+# room -> its folders, in the order in which they know each other
+FOLDERS = {
+    "executor": ["base", "device", "launch", "transport", "replay", "io", "cli"],
+    "planner": ["config", "space", "routing", "schedule", "emit", "cli"],
 }
 
 # program -> libraries it must not need
@@ -67,6 +75,26 @@ def needed(program: Path) -> list[str]:
     return [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
 
 
+def includes_forward(order: list[str], folder: str, text: str) -> list[str]:
+    """Headers of later folders that a file of `folder` includes."""
+    later = order[order.index(folder) + 1:]
+    found = re.findall(r'^#include "(\w+)/([^"]+)"', text, re.MULTILINE)
+    return [f"{other}/{name}" for other, name in found if other in later]
+
+
+def check_folders(results: list[tuple[bool | None, str]]) -> None:
+    """No file of a room includes a folder behind its own."""
+    root = Path(__file__).resolve().parents[2]
+    for room, order in FOLDERS.items():
+        sources = [path for folder in order for path in sorted((root / room / folder).glob("*.[ch]"))]
+        wrong = [f"{path.relative_to(root)} includes {header}" for path in sources
+                 for header in includes_forward(order, path.parent.name, path.read_text())]
+        results.append((len(sources) > 10 and not wrong, f"{room}: {' <- '.join(order)} {'; '.join(wrong)}".rstrip()))
+    sample = '#include "replay/engine.h"\n#include "base/clock.h"\n'
+    results.append((includes_forward(FOLDERS["executor"], "device", sample) == ["replay/engine.h"],
+                    "an include of a later folder is seen"))
+
+
 def main() -> int:
     build = Path(sys.argv[1])
     results: list[tuple[bool | None, str]] = []
@@ -78,6 +106,7 @@ def main() -> int:
         results.append((compiles(build, flags, own), f"{room} may include {own}"))
         for header in foreign:
             results.append((not compiles(build, flags, header), f"{room} may not include {header}"))
+    check_folders(results)
     for program, libraries in FORBIDDEN.items():
         if not os.path.exists(build / program):
             results.append((None, f"{program}: not built here"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replay/walk.h"
+#include "device/walk.h"
 
 /* Push a dimension behind (inside) those already there, merging it into the last one where both sides allow. */
 static void push_dim(struct walk *walk, uint64_t extent, uint64_t a_stride, uint64_t b_stride)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replay/copy.h"
+#include "device/copy.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "replay/walk.h"
+#include "device/walk.h"
 
 /* A line of units of a size the compiler knows: loads and stores instead of a call each. */
 #define COPY_LINE(bytes)                                                                                               \
