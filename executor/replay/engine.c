@@ -28,6 +28,7 @@ static void add_live(struct engine *engine, uint32_t index)
 
 void engine_reset(struct engine *engine)
 {
+    uint32_t unbound = 0;
     for (uint32_t i = 0; i < engine->part.header->buffer_count; i++) {
         struct engine_buffer *own = &engine->buffers[i];
         if (own->owner == ENGINE_OWNER_ENGINE)
@@ -35,19 +36,32 @@ void engine_reset(struct engine *engine)
         own->data = NULL;
         own->owner = ENGINE_OWNER_NONE;
         own->live = own->bound = false;
+        if (engine->part.buffers[i].side != SHUNT_SIDE_TO)
+            unbound++;
     }
+    engine->unbound = unbound;
     engine->live_bytes = 0;
 }
 
-bool engine_is_bound(const struct engine *engine, const char **name_out)
+void engine_bind(struct engine *engine, uint32_t index, unsigned dtype, void *data, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < engine->part.header->buffer_count; i++) {
-        if (engine->part.buffers[i].side != SHUNT_SIDE_TO && !engine->buffers[i].bound) {
-            *name_out = engine->buffers[i].name;
-            return false;
-        }
+    struct engine_buffer *own = &engine->buffers[index];
+    if (!own->bound && engine->part.buffers[index].side != SHUNT_SIDE_TO)
+        engine->unbound--;
+    own->data = data;
+    own->owner = ENGINE_OWNER_CALLER;
+    own->bound = true;
+    own->dtype = (uint8_t)dtype;
+    own->bytes = bytes;
+}
+
+const char *engine_first_unbound(const struct engine *engine)
+{
+    for (uint32_t i = 0; engine->unbound > 0 && i < engine->part.header->buffer_count; i++) {
+        if (engine->part.buffers[i].side != SHUNT_SIDE_TO && !engine->buffers[i].bound)
+            return engine->buffers[i].name;
     }
-    return true;
+    return NULL;
 }
 
 static void point_messages(struct engine *engine)

@@ -47,6 +47,7 @@ struct engine {
 
     struct engine_buffer *buffers;
     uint32_t *by_name; /* buffer indices, sorted by (name, side) */
+    uint32_t unbound;  /* old-side buffers that are not bound */
     struct engine_schedule allocs, frees;
     void *staging[SHUNT_PLAN_MAX_DEPTH];
     struct transport_message *messages; /* of all rounds, as in the part */
@@ -68,8 +69,11 @@ int64_t engine_find(const struct engine *engine, const char *name, enum shunt_pl
 /** Forget all bindings and free what the engine allocated. */
 void engine_reset(struct engine *engine);
 
-/** All old-side buffers are bound. Names the first one that is not in name_out. */
-bool engine_is_bound(const struct engine *engine, const char **name_out);
+/** Give a buffer the caller's memory, which has been checked; again to replace it. */
+void engine_bind(struct engine *engine, uint32_t index, unsigned dtype, void *data, uint64_t bytes);
+
+/** Name of the first old-side buffer that is not bound; NULL if all are. */
+const char *engine_first_unbound(const struct engine *engine);
 
 /** Most bytes of new-side buffers that are live beyond what old-side frees have given back. */
 uint64_t engine_growth(const struct engine *engine);

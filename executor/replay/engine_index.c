@@ -26,6 +26,8 @@ static bool init_buffers(struct engine *engine)
         own->name = buffer_name(engine, buffer);
         if (own->name == NULL)
             return false;
+        if (buffer->side != SHUNT_SIDE_TO)
+            engine->unbound++;
         uint32_t elem_bytes = shunt_dtype_bytes(buffer->dtype);
         if (engine->tracking && buffer->side == SHUNT_SIDE_TO &&
             !track_init(&own->written, buffer->bytes / elem_bytes, elem_bytes))

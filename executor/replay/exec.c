@@ -51,8 +51,7 @@ static enum shunt_status wrong_state(const struct shunt_exec *exec, const char *
 
 static void set_verified(struct shunt_exec *exec)
 {
-    const char *unbound;
-    exec->state = engine_is_bound(&exec->engine, &unbound) ? SHUNT_EXEC_BOUND : SHUNT_EXEC_VERIFIED;
+    exec->state = exec->engine.unbound == 0 ? SHUNT_EXEC_BOUND : SHUNT_EXEC_VERIFIED;
 }
 
 enum shunt_status shunt_exec_trust(struct shunt_exec *exec, struct shunt_err *err)
@@ -106,12 +105,7 @@ enum shunt_status shunt_exec_bind(struct shunt_exec *exec, enum shunt_plan_side 
     enum shunt_status st = check_binding(exec, (uint32_t)found, dtype, data, bytes, err);
     if (st != SHUNT_OK)
         return st;
-    struct engine_buffer *own = &exec->engine.buffers[found];
-    own->data = data;
-    own->owner = ENGINE_OWNER_CALLER;
-    own->bound = true;
-    own->dtype = (uint8_t)dtype;
-    own->bytes = bytes;
+    engine_bind(&exec->engine, (uint32_t)found, dtype, data, bytes);
     set_verified(exec);
     return SHUNT_OK;
 }

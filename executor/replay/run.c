@@ -181,12 +181,12 @@ static enum shunt_status check_callers(const struct run *run, struct shunt_err *
                           transport->local_count);
     for (uint32_t i = 0; i < run->count; i++) {
         const struct shunt_exec *exec = run->execs[i];
-        const char *unbound;
+        const char *unbound = engine_first_unbound(&exec->engine);
         if (exec->engine.device != transport->first_local + i || exec->engine.header->device_count != transport->size)
             return shunt_fail(err, SHUNT_ERR_USAGE, "device %u of %u given where device %u of %u lives",
                               exec->engine.device, exec->engine.header->device_count, transport->first_local + i,
                               transport->size);
-        if (exec->state != SHUNT_EXEC_BOUND && !engine_is_bound(&exec->engine, &unbound))
+        if (exec->state != SHUNT_EXEC_BOUND && unbound != NULL)
             return shunt_fail(err, SHUNT_ERR_USAGE, "device %u: %s is not bound", exec->engine.device, unbound);
         if (exec->state != SHUNT_EXEC_BOUND)
             return shunt_fail(err, SHUNT_ERR_USAGE, "device %u is not in state bound", exec->engine.device);

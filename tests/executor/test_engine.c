@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The replay engine over loopback: results, binding, states, memory, and transports that misbehave. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "harness.h"
 #include "rig.h"
@@ -346,8 +347,63 @@ static void one_name_twice_is_refused(void)
     image_finish(&image);
 }
 
+#define MANY_BUFFERS 100000u
+
+static struct image many_buffers(void)
+{
+    struct build *build = build_create(1, 0, 1);
+    static const int64_t one[1] = {1}, zero[1];
+    for (uint32_t i = 0; i < MANY_BUFFERS; i++) {
+        char name[24];
+        snprintf(name, sizeof(name), "t%u", i);
+        build_buffer(build, 0, build_tensor(build, name, 1, one), SHUNT_STATE_PARAM, SHUNT_DTYPE_U8, SHUNT_SIDE_BOTH, 1,
+                     one, 0);
+        build_holding(&build->parts[0], 1, zero, one, NULL, 0);
+    }
+    build->header.from_rank_count = build->header.to_rank_count = 1;
+    build->devices[0].from_rank = build->devices[0].to_rank = 0;
+    build_account(build);
+    struct image image = build_encode(build);
+    build_destroy(build);
+    return image;
+}
+
+/* Opening sorts the names; a bind that looks at every buffer costs some 50 times as much for so many of them. */
+static void binds_in_linear_time(void)
+{
+    struct image image = many_buffers();
+    struct shunt_plan *plan;
+    struct shunt_exec *exec;
+    struct shunt_err err = {{0}};
+    CHECK_MSG(shunt_plan_open_memory(image.bytes, image.size, &plan, &err) == SHUNT_OK, "%s", err.text);
+    struct shunt_exec_config config = {.plan = plan};
+    clock_t start = clock();
+    CHECK_MSG(shunt_exec_open(&config, &exec, &err) == SHUNT_OK, "%s", err.text);
+    CHECK_EQ_U64(shunt_exec_trust(exec, &err), SHUNT_OK);
+    clock_t opened = clock();
+    for (uint32_t i = 0; i < MANY_BUFFERS; i++) {
+        struct shunt_exec_buffer buffer;
+        char memory;
+        CHECK_EQ_U64(shunt_exec_get_state(exec), SHUNT_EXEC_VERIFIED);
+        shunt_exec_get_buffer(exec, i, &buffer);
+        CHECK_EQ_U64(shunt_exec_bind(exec, SHUNT_SIDE_FROM, buffer.name, buffer.dtype, &memory, 1, &err), SHUNT_OK);
+    }
+    CHECK_EQ_U64(shunt_exec_get_state(exec), SHUNT_EXEC_BOUND);
+    clock_t bound = clock();
+    CHECK_MSG(bound - opened < 10 * (opened - start) + CLOCKS_PER_SEC / 10, "open %.3f s, bind %.3f s",
+              (double)(opened - start) / CLOCKS_PER_SEC, (double)(bound - opened) / CLOCKS_PER_SEC);
+    printf("# %u buffers: open %.3f s, bind %.3f s\n", MANY_BUFFERS, (double)(opened - start) / CLOCKS_PER_SEC,
+           (double)(bound - opened) / CLOCKS_PER_SEC);
+    CHECK_EQ_U64(shunt_exec_reset(exec, &err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_exec_get_state(exec), SHUNT_EXEC_VERIFIED);
+    shunt_exec_close(exec);
+    shunt_plan_close(plan);
+    image_finish(&image);
+}
+
 static const struct test_case cases[] = {
     {"moves_the_tiny_plan", moves_the_tiny_plan},
+    {"binds_in_linear_time", binds_in_linear_time},
     {"runs_again_with_other_memory", runs_again_with_other_memory},
     {"refuses_a_changed_buffer_table", refuses_a_changed_buffer_table},
     {"keeps_to_its_states", keeps_to_its_states},
