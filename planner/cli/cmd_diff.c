@@ -75,12 +75,33 @@ static bool same_input(const struct pair *pair, size_t input)
     return strcmp(digest_of(&pair->a, input), digest_of(&pair->b, input)) == 0;
 }
 
-static void get_pair(const struct shunt_plan *a, const struct shunt_plan *b, struct pair *pair)
+/* Of two plans whose fronts, and with them the sizes of all parts, are the same. */
+static enum shunt_status compare_part(const struct shunt_plan *a, const struct shunt_plan *b, uint32_t device,
+                                      bool *same, struct shunt_err *err)
 {
+    struct shunt_plan_part x, y;
+    enum shunt_status status = shunt_plan_get_part(a, device, &x, err);
+    if (status == SHUNT_OK)
+        status = shunt_plan_get_part(b, device, &y, err);
+    if (status == SHUNT_OK)
+        *same = memcmp(x.header, y.header, shunt_plan_get_device(a, device)->part_bytes) == 0;
+    shunt_plan_drop_part(a, device);
+    shunt_plan_drop_part(b, device);
+    return status;
+}
+
+static enum shunt_status get_pair(const struct shunt_plan *a, const struct shunt_plan *b, struct pair *pair,
+                                  struct shunt_err *err)
+{
+    uint64_t front = shunt_plan_get_device(a, 0)->part_offset;
+    enum shunt_status status = SHUNT_OK;
     figures_get(a, &pair->a);
     figures_get(b, &pair->b);
-    pair->identical = pair->a.file_bytes == pair->b.file_bytes && /* a file begins with its header */
-                      memcmp(shunt_plan_get_header(a), shunt_plan_get_header(b), pair->a.file_bytes) == 0;
+    pair->identical = shunt_plan_get_device(b, 0)->part_offset == front &&
+                      memcmp(shunt_plan_get_header(a), shunt_plan_get_header(b), front) == 0;
+    for (uint32_t d = 0; d < shunt_plan_get_header(a)->device_count && pair->identical && status == SHUNT_OK; d++)
+        status = compare_part(a, b, d, &pair->identical, err);
+    return status;
 }
 
 /* Rows of the table: what a plan says in numbers and words, without names, digests and what it does not record. */
@@ -264,8 +285,9 @@ int cmd_diff(int argc, char **argv)
     status = shunt_plan_open(options.paths[0], &a, &err);
     if (status == SHUNT_OK)
         status = shunt_plan_open(options.paths[1], &b, &err);
+    if (status == SHUNT_OK)
+        status = get_pair(a, b, &pair, &err);
     if (status == SHUNT_OK) {
-        get_pair(a, b, &pair);
         if (options.json)
             print_json(&pair);
         else

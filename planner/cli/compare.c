@@ -137,6 +137,7 @@ static enum shunt_status compare_side(const struct comparison *comparison, struc
         enum shunt_status status = shunt_plan_get_part(comparison->plan, d, &part, err);
         if (status == SHUNT_OK)
             status = compare_rank(comparison, &part, rank, err);
+        shunt_plan_drop_part(comparison->plan, d);
         if (status != SHUNT_OK)
             return status;
     }

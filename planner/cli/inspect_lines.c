@@ -44,7 +44,7 @@ static void close_lines(struct lines *lines)
     free(lines->devices);
 }
 
-/* Take all parts before the first line, so that a bad part prints nothing. */
+/* Take all parts before the first line, so that a bad part prints nothing; and keep them, as lines go round by round. */
 static enum shunt_status open_lines(const struct shunt_plan *plan, struct inspect_range range, struct lines *lines,
                                     struct shunt_err *err)
 {
@@ -186,19 +186,30 @@ static void put_device_side(struct lines *lines, const struct device_lines *devi
     }
 }
 
+/* Part by part: none of them stays in memory. Without `put` they are only checked. */
+static enum shunt_status visit_parts(struct lines *lines, struct inspect_range range, bool put, struct shunt_err *err)
+{
+    for (uint32_t i = range.begin; i < range.end; i++) {
+        struct device_lines device = {.device = shunt_plan_get_device(lines->plan, i)};
+        enum shunt_status status = shunt_plan_get_part(lines->plan, i, &device.part, err);
+        if (status != SHUNT_OK)
+            return status;
+        if (put) {
+            put_device_side(lines, &device, false);
+            put_device_side(lines, &device, true);
+        }
+        shunt_plan_drop_part(lines->plan, i);
+    }
+    return SHUNT_OK;
+}
+
+/* A bad part prints nothing. */
 enum shunt_status inspect_buffers(const struct shunt_plan *plan, struct inspect_range range, struct shunt_err *err)
 {
-    struct lines lines;
-    enum shunt_status status = open_lines(plan, range, &lines, err);
-
-    if (status != SHUNT_OK)
-        return status;
-    for (uint32_t i = 0; i < lines.device_count; i++) {
-        put_device_side(&lines, &lines.devices[i], false);
-        put_device_side(&lines, &lines.devices[i], true);
-    }
-    close_lines(&lines);
-    return SHUNT_OK;
+    struct lines lines = {.plan = plan};
+    json_init(&lines.json, stdout, false);
+    enum shunt_status status = visit_parts(&lines, range, false, err);
+    return status == SHUNT_OK ? visit_parts(&lines, range, true, err) : status;
 }
 
 /* ---- --ops: events ------------------------------------------------------------------------ */

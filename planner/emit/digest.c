@@ -28,23 +28,54 @@ static enum shunt_status text_close(struct text *text, uint8_t out[SHUNT_PLAN_DI
     return hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
 }
 
-enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+/* The front of a plan, header included, as it counts for the plan id. */
+static bool add_front(EVP_MD_CTX *context, const void *bytes, size_t size)
 {
     struct shunt_plan_header header;
-    if (size < sizeof(header))
-        return SHUNT_ERR_PLAN;
     memcpy(&header, bytes, sizeof(header));
     memset(header.plan_id, 0, sizeof(header.plan_id));
     header.header_crc32c = 0;
+    return EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+           EVP_DigestUpdate(context, &header, sizeof(header)) == 1 &&
+           EVP_DigestUpdate(context, (const char *)bytes + sizeof(header), size - sizeof(header)) == 1;
+}
+
+enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    if (size < sizeof(struct shunt_plan_header))
+        return SHUNT_ERR_PLAN;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    if (context == NULL)
-        return SHUNT_ERR_NOMEM;
-    bool hashed = EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-                  EVP_DigestUpdate(context, &header, sizeof(header)) == 1 &&
-                  EVP_DigestUpdate(context, (const char *)bytes + sizeof(header), size - sizeof(header)) == 1 &&
-                  EVP_DigestFinal_ex(context, out, NULL) == 1;
+    bool hashed = context != NULL && add_front(context, bytes, size) && EVP_DigestFinal_ex(context, out, NULL) == 1;
     EVP_MD_CTX_free(context);
     return hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
+}
+
+static enum shunt_status add_part(EVP_MD_CTX *context, const struct shunt_plan *plan, uint32_t device,
+                                  struct shunt_err *err)
+{
+    struct shunt_plan_part part;
+    enum shunt_status status = shunt_plan_get_part(plan, device, &part, err);
+    if (status != SHUNT_OK)
+        return status;
+    bool added = EVP_DigestUpdate(context, part.header, shunt_plan_get_device(plan, device)->part_bytes) == 1;
+    shunt_plan_drop_part(plan, device);
+    return added ? SHUNT_OK : shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a digest");
+}
+
+enum shunt_status digest_open_plan(const struct shunt_plan *plan, uint8_t out[SHUNT_PLAN_DIGEST_BYTES],
+                                   struct shunt_err *err)
+{
+    const struct shunt_plan_header *header = shunt_plan_get_header(plan);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    enum shunt_status status = SHUNT_OK;
+    if (context == NULL || !add_front(context, header, shunt_plan_get_device(plan, 0)->part_offset))
+        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a digest");
+    for (uint32_t d = 0; d < header->device_count && status == SHUNT_OK; d++)
+        status = add_part(context, plan, d, err);
+    if (status == SHUNT_OK && EVP_DigestFinal_ex(context, out, NULL) != 1)
+        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a digest");
+    EVP_MD_CTX_free(context);
+    return status;
 }
 
 static void print_tensor(FILE *file, const struct cfg_tensor *tensor)

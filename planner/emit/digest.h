@@ -5,10 +5,14 @@
 /** SHA-256 digests of documents (of what they mean, not of how they are written) and of plans. */
 
 #include "config/config.h"
-#include "shunt/plan_format.h"
+#include "shunt/plan.h"
 
 /** SHA-256 of a plan file with the header's plan_id and header_crc32c taken as zero. */
 enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+
+/** The same of an open plan, part by part: none of them stays with the plan. @return also the status of a bad part */
+enum shunt_status digest_open_plan(const struct shunt_plan *plan, uint8_t out[SHUNT_PLAN_DIGEST_BYTES],
+                                   struct shunt_err *err);
 
 enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);

@@ -12,8 +12,7 @@
 #include "plan_internal.h"
 
 #define HEADER_BYTES   sizeof(struct shunt_plan_header)
-#define SECTION_BYTES  sizeof(struct shunt_plan_section)
-#define SECTIONS_BEGIN (HEADER_BYTES + SHUNT_PLAN_SECTION_COUNT * SECTION_BYTES)
+#define SECTIONS_BEGIN SCHEMA_HEAD_BYTES
 
 SHUNT_STATIC_ASSERT(SECTIONS_BEGIN % SHUNT_PLAN_ALIGN == 0, "no gap behind the section table");
 
@@ -71,7 +70,7 @@ static bool check_header(struct shunt_plan *plan, struct shunt_err *err)
     struct plan_site site = site_of(plan, err, "header", NULL);
     if (plan->size < HEADER_BYTES)
         return schema_refuse(&site, "file is %" PRIu64 " bytes, a header is %zu", plan->size, HEADER_BYTES);
-    const struct shunt_plan_header *header = (const void *)plan->bytes;
+    const struct shunt_plan_header *header = (const void *)plan->globals;
     if (!check_identity(&site, header) || !check_header_fields(&site, header, plan->size))
         return false;
     if (plan->size < SECTIONS_BEGIN)
@@ -105,22 +104,30 @@ static bool check_section(struct shunt_plan *plan, const struct shunt_plan_secti
     *next_out = end;
     if (section->kind == SHUNT_SECTION_PARTS)
         return schema_equals(&site, "crc32c", section->crc32c, 0);
-    uint64_t gap = end - begin - section->bytes;
-    return schema_checksum(&site, plan->bytes + begin, end - begin, section->crc32c) &&
-           schema_zeros(&site, "gap", plan->bytes + end - gap, gap);
+    return true;
+}
+
+static bool check_section_bytes(const struct shunt_plan *plan, const struct shunt_plan_section *section,
+                                struct shunt_err *err)
+{
+    struct plan_site site = site_of(plan, err, section_rules[section->kind - 1].name, NULL);
+    const unsigned char *begin = plan->globals + section->offset;
+    uint64_t with_gap = schema_align(section->bytes, SHUNT_PLAN_ALIGN);
+    return schema_checksum(&site, begin, with_gap, section->crc32c) &&
+           schema_zeros(&site, "gap", begin + section->bytes, with_gap - section->bytes);
 }
 
 static void set_sections(struct shunt_plan *plan, const struct shunt_plan_section *table)
 {
     const struct shunt_plan_section *at = table - 1; /* kinds count from 1 */
-    plan->strings = (const void *)(plan->bytes + at[SHUNT_SECTION_STRINGS].offset);
+    plan->strings = (const void *)(plan->globals + at[SHUNT_SECTION_STRINGS].offset);
     plan->string_bytes = at[SHUNT_SECTION_STRINGS].bytes;
-    plan->summary = (const void *)(plan->bytes + at[SHUNT_SECTION_SUMMARY].offset);
-    plan->tensors = (const void *)(plan->bytes + at[SHUNT_SECTION_TENSORS].offset);
+    plan->summary = (const void *)(plan->globals + at[SHUNT_SECTION_SUMMARY].offset);
+    plan->tensors = (const void *)(plan->globals + at[SHUNT_SECTION_TENSORS].offset);
     plan->tensor_count = at[SHUNT_SECTION_TENSORS].bytes / sizeof(struct shunt_plan_tensor);
-    plan->dims = (const void *)(plan->bytes + at[SHUNT_SECTION_DIMS].offset);
+    plan->dims = (const void *)(plan->globals + at[SHUNT_SECTION_DIMS].offset);
     plan->dim_count = at[SHUNT_SECTION_DIMS].bytes / sizeof(int64_t);
-    plan->devices = (const void *)(plan->bytes + at[SHUNT_SECTION_DEVICES].offset);
+    plan->devices = (const void *)(plan->globals + at[SHUNT_SECTION_DEVICES].offset);
     plan->parts_offset = at[SHUNT_SECTION_PARTS].offset;
     plan->parts_bytes = at[SHUNT_SECTION_PARTS].bytes;
 }
@@ -141,9 +148,15 @@ static bool check_section_sizes(const struct shunt_plan *plan, const struct shun
     return schema_in_range(&site, "record count", plan->tensor_count, 0, UINT32_MAX);
 }
 
-static bool check_sections(struct shunt_plan *plan, struct shunt_err *err)
+static const struct shunt_plan_section *section_table(const struct shunt_plan *plan)
 {
-    const struct shunt_plan_section *table = (const void *)(plan->bytes + HEADER_BYTES);
+    return (const void *)(plan->globals + HEADER_BYTES);
+}
+
+/* Where the sections lie; their bytes are not looked at. */
+static bool check_section_table(struct shunt_plan *plan, struct shunt_err *err)
+{
+    const struct shunt_plan_section *table = section_table(plan);
     struct plan_site site = site_of(plan, err, "section table", NULL);
     if (!schema_checksum(&site, table, SECTIONS_BEGIN - HEADER_BYTES, plan->header->section_table_crc32c))
         return false;
@@ -154,6 +167,16 @@ static bool check_sections(struct shunt_plan *plan, struct shunt_err *err)
     }
     if (begin != plan->size)
         return schema_refuse(&site, "sections end at %" PRIu64 ", the file is %" PRIu64, begin, plan->size);
+    return true;
+}
+
+static bool check_sections(struct shunt_plan *plan, struct shunt_err *err)
+{
+    const struct shunt_plan_section *table = section_table(plan);
+    for (uint32_t i = 0; i < SHUNT_PLAN_SECTION_COUNT; i++) {
+        if (table[i].kind != SHUNT_SECTION_PARTS && !check_section_bytes(plan, &table[i], err))
+            return false;
+    }
     set_sections(plan, table);
     return check_section_sizes(plan, table, err);
 }
@@ -381,13 +404,22 @@ static bool check_devices(const struct shunt_plan *plan, struct shunt_err *err)
     return schema_equals(&site, "bytes", plan->parts_bytes, begin - plan->parts_offset);
 }
 
+enum shunt_status schema_check_head(struct shunt_plan *plan, uint64_t *bytes_out, struct shunt_err *err)
+{
+    if (!check_header(plan, err) || !check_section_table(plan, err))
+        return SHUNT_ERR_PLAN;
+    *bytes_out = section_table(plan)[SHUNT_SECTION_PARTS - 1].offset;
+    return SHUNT_OK;
+}
+
 enum shunt_status schema_check_globals(struct shunt_plan *plan, struct shunt_err *err)
 {
-    if (!check_header(plan, err) || !check_sections(plan, err) || !check_strings(plan, err) ||
-        !check_summary(plan, err) || !check_tensors(plan, err) || !check_devices(plan, err))
+    plan->header = (const void *)plan->globals;
+    if (!check_sections(plan, err) || !check_strings(plan, err) || !check_summary(plan, err) ||
+        !check_tensors(plan, err) || !check_devices(plan, err))
         return SHUNT_ERR_PLAN;
-    plan->part_checked = schema_alloc(plan->header->device_count, sizeof(*plan->part_checked));
-    if (plan->part_checked == NULL)
+    plan->parts = schema_alloc(plan->header->device_count, sizeof(*plan->parts));
+    if (plan->parts == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory", plan->name);
     return check_names(plan, err);
 }

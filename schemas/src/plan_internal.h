@@ -9,10 +9,15 @@
 
 #include "shunt/plan.h"
 
+/**
+ * Bytes are read once and checked where they lie, so that nothing that happens to the file can change
+ * what has passed. Of a file that is the part in front of PARTS at once, and each part when it is asked for.
+ */
 struct shunt_plan {
-    const unsigned char *bytes;
+    const unsigned char *image;   /* of a plan in memory: the caller's bytes; NULL for a file */
+    const unsigned char *globals; /* everything in front of PARTS; the plan's own unless there is an image */
+    int fd;                       /* -1: none */
     uint64_t size;
-    bool mapped;
     char *name; /* file name for messages */
     const struct shunt_plan_header *header;
     const char *strings;
@@ -24,7 +29,7 @@ struct shunt_plan {
     uint64_t dim_count;
     const struct shunt_plan_device *devices;
     uint64_t parts_offset, parts_bytes;
-    atomic_uchar *part_checked; /* one per device: 1 once its part has passed every check */
+    _Atomic(const unsigned char *) *parts; /* one per device: its part, once that has passed every check */
 };
 
 /** Where a check looks: names the place in front of what it found. */
@@ -60,7 +65,17 @@ static inline uint64_t schema_align(uint64_t value, uint64_t unit)
     return (value + unit - 1) & ~(unit - 1);
 }
 
-/** Header, section table and global sections; sets the typed pointers of plan. */
+#define SCHEMA_HEAD_BYTES                                                                                              \
+    (sizeof(struct shunt_plan_header) + SHUNT_PLAN_SECTION_COUNT * sizeof(struct shunt_plan_section))
+
+/**
+ * Header and section table: the first SCHEMA_HEAD_BYTES of globals, or the whole of a shorter file.
+ *
+ * @param bytes_out  what the other checks need of the file: everything in front of PARTS
+ */
+enum shunt_status schema_check_head(struct shunt_plan *plan, uint64_t *bytes_out, struct shunt_err *err);
+
+/** The global sections; sets the typed pointers of plan. */
 enum shunt_status schema_check_globals(struct shunt_plan *plan, struct shunt_err *err);
 
 /** A view's fields; also bounds its elements and extent by SHUNT_PLAN_MAX_BUFFER_BYTES. */
@@ -69,11 +84,20 @@ bool schema_check_view(const struct plan_site *site, const struct shunt_plan_vie
 /** True if the elements lie row-major without gaps; strides of dimensions of extent 1 do not matter. */
 bool schema_view_is_dense(const struct shunt_plan_view *view);
 
-/** Everything about one part; describes it in part_out. */
-enum shunt_status schema_check_part(const struct shunt_plan *plan, uint32_t device, struct shunt_plan_part *part_out,
-                                    struct shunt_err *err);
+/**
+ * Read and check a part, apart from those that the plan keeps for shunt_plan_get_part().
+ *
+ * @param bytes_out  what part_out points into; released with schema_free_part()
+ */
+enum shunt_status schema_read_part(const struct shunt_plan *plan, uint32_t device, struct shunt_plan_part *part_out,
+                                   const unsigned char **bytes_out, struct shunt_err *err);
+void schema_free_part(const struct shunt_plan *plan, const unsigned char *bytes); /* accepts NULL */
+
+/** Everything about one part, whose part_bytes bytes are at base; describes it in part_out. */
+enum shunt_status schema_check_part(const struct shunt_plan *plan, uint32_t device, const unsigned char *base,
+                                    struct shunt_plan_part *part_out, struct shunt_err *err);
 
 /** Typed pointers into a part whose header has passed (or is about to pass) the size check. Returns the part's end. */
-uint64_t schema_part_layout(const struct shunt_plan *plan, uint32_t device, struct shunt_plan_part *part_out);
+uint64_t schema_part_layout(const struct shunt_plan *plan, const unsigned char *base, struct shunt_plan_part *part_out);
 
 #endif

@@ -27,9 +27,8 @@ static const void *take_table(const unsigned char *base, uint64_t *at, uint64_t 
 }
 
 /* Counts are 32-bit and records small, so the sum stays far below 2^64; the caller compares it with part_bytes. */
-uint64_t schema_part_layout(const struct shunt_plan *plan, uint32_t device, struct shunt_plan_part *part_out)
+uint64_t schema_part_layout(const struct shunt_plan *plan, const unsigned char *base, struct shunt_plan_part *part_out)
 {
-    const unsigned char *base = plan->bytes + plan->devices[device].part_offset;
     const struct shunt_plan_part_header *header = (const void *)base;
     uint64_t rounds = (uint64_t)plan->header->round_count + 1;
     uint64_t at = sizeof(*header);
@@ -76,7 +75,7 @@ static bool check_part_size(struct part_check *check, uint64_t end)
     if (want != record->part_bytes)
         return schema_refuse(&check->site, "tables end at %" PRIu64 ", part_bytes is %" PRIu64, end,
                              record->part_bytes);
-    return schema_zeros(&check->site, "gap", check->plan->bytes + record->part_offset + end, want - end);
+    return schema_zeros(&check->site, "gap", (const unsigned char *)check->header + end, want - end);
 }
 
 /* ---- views and corners ---------------------------------------------------------- */
@@ -379,17 +378,17 @@ static bool check_round_contents(struct part_check *check)
     return true;
 }
 
-enum shunt_status schema_check_part(const struct shunt_plan *plan, uint32_t device, struct shunt_plan_part *part_out,
-                                    struct shunt_err *err)
+enum shunt_status schema_check_part(const struct shunt_plan *plan, uint32_t device, const unsigned char *base,
+                                    struct shunt_plan_part *part_out, struct shunt_err *err)
 {
     char place[32];
     snprintf(place, sizeof(place), "part of device %" PRIu32, device);
     const struct shunt_plan_device *record = &plan->devices[device];
     struct part_check check = {
         .plan = plan, .device = device, .site = {.file = plan->name, .err = err, .section = place}};
-    if (!schema_checksum(&check.site, plan->bytes + record->part_offset, record->part_bytes, record->part_crc32c))
+    if (!schema_checksum(&check.site, base, record->part_bytes, record->part_crc32c))
         return SHUNT_ERR_PLAN;
-    uint64_t end = schema_part_layout(plan, device, part_out);
+    uint64_t end = schema_part_layout(plan, base, part_out);
     check.part = part_out;
     check.header = part_out->header;
     if (!check_part_header(&check) || !check_part_size(&check, end) || !check_views(&check) || !check_corners(&check) ||

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The verifier's walk: read all parts, replay device by device, then compare what was added up. */
+/**
+ * The verifier's walk: read all parts, replay device by device, then compare what was added up.
+ *
+ * A plan that is larger than what may be held is walked once with its messages compared by digest,
+ * which reads each part once and holds none. Only when that finds anything is it walked again with each
+ * message held against its other end, to say what is wrong.
+ */
 #include <stdlib.h>
 
 #include "alloc.h"
@@ -32,6 +38,8 @@ static enum shunt_status replay_device(struct verifier *v, uint32_t device)
         .v = v, .device = device, .record = shunt_plan_get_device(v->plan, device), .part = &v->parts[device].part};
     if (!v->parts[device].readable)
         return SHUNT_OK;
+    if (!vparts_hold(v, device, VNONE))
+        return v->status;
     enum shunt_status st = replay_init(&replay) ? SHUNT_OK : SHUNT_ERR_NOMEM;
     for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]) && st == SHUNT_OK; i++)
         st = stages[i](&replay);
@@ -39,28 +47,26 @@ static enum shunt_status replay_device(struct verifier *v, uint32_t device)
     return st;
 }
 
-static bool all_readable(const struct verifier *v)
+static enum shunt_status add_and_replay(struct verifier *v, uint32_t device)
 {
-    for (uint32_t d = 0; d < v->header->device_count; d++) {
-        if (!v->parts[d].readable)
-            return false;
-    }
-    return true;
+    enum shunt_status st = vspace_add(v, device);
+    return st == SHUNT_OK ? replay_device(v, device) : st;
 }
 
 static enum shunt_status walk(struct verifier *v)
 {
     uint32_t count = v->header->device_count;
-    v->parts = schema_alloc(count, sizeof(*v->parts));
     v->device_peaks = schema_alloc(count, sizeof(*v->device_peaks));
-    if (v->parts == NULL || v->device_peaks == NULL)
+    if (v->device_peaks == NULL)
         return SHUNT_ERR_NOMEM;
     enum shunt_status st = vranks_check(v);
-    for (uint32_t d = 0; d < count && st == SHUNT_OK; d++)
-        st = vindex_part(v, d);
-    for (uint32_t d = 0; d < count && st == SHUNT_OK; d++)
+    if (st == SHUNT_OK)
+        st = vspace_open(v);
+    if (st == SHUNT_OK)
+        st = vparts_read_all(v, v->digest.active ? add_and_replay : vspace_add);
+    for (uint32_t d = 0; d < count && st == SHUNT_OK && !v->digest.active; d++)
         st = replay_device(v, d);
-    if (st != SHUNT_OK || !all_readable(v))
+    if (st != SHUNT_OK || !v->all_readable)
         return st; /* without all parts, whatever is left to compare is off */
     st = vspace_check(v);
     if (st == SHUNT_OK)
@@ -83,27 +89,38 @@ static void fill_report(const struct verifier *v)
 
 static void finish(struct verifier *v)
 {
-    for (uint32_t d = 0; v->parts != NULL && d < v->header->device_count; d++)
-        vindex_finish(&v->parts[d]);
-    free(v->parts);
+    vparts_finish(v);
+    vspace_close(v);
     free(v->device_peaks);
+}
+
+/* Walk with or without digests. */
+static enum shunt_status attempt(struct verifier *v, const struct shunt_plan *plan, struct shunt_verify_report *report,
+                                 bool by_digest, struct shunt_err *err)
+{
+    *v = (struct verifier){
+        .plan = plan, .header = shunt_plan_get_header(plan), .summary = shunt_plan_get_summary(plan), .report = report};
+    *report = (struct shunt_verify_report){0};
+    v->figures.rollback_until_round = v->header->round_count;
+    if (by_digest && !vdigest_begin(&v->digest))
+        return shunt_fail(err, SHUNT_ERR_IO, "verify: no random numbers");
+    enum shunt_status st = walk(v);
+    fill_report(v);
+    finish(v);
+    if (v->status != SHUNT_OK)
+        return shunt_fail(err, v->status, "%s", v->err.text);
+    return st == SHUNT_OK ? st : shunt_fail(err, st, "verify: out of memory");
 }
 
 enum shunt_status shunt_plan_verify(const struct shunt_plan *plan, struct shunt_verify_report *report_out,
                                     struct shunt_err *err)
 {
-    struct verifier v = {.plan = plan,
-                         .header = shunt_plan_get_header(plan),
-                         .summary = shunt_plan_get_summary(plan),
-                         .report = report_out};
-    *report_out = (struct shunt_verify_report){0};
-    v.figures.rollback_until_round = v.header->round_count;
-    enum shunt_status st = walk(&v);
-    fill_report(&v);
-    finish(&v);
-    if (st != SHUNT_OK)
-        return shunt_fail(err, st, "verify: out of memory");
-    if (report_out->problem_total == 0)
-        return SHUNT_OK;
+    struct verifier v;
+    bool large = shunt_plan_get_header(plan)->file_bytes > schema_verify_keep_bytes;
+    enum shunt_status st = attempt(&v, plan, report_out, large, err);
+    if (st == SHUNT_OK && large && (report_out->problem_total > 0 || !vdigest_agrees(&v.digest)))
+        st = attempt(&v, plan, report_out, false, err);
+    if (st != SHUNT_OK || report_out->problem_total == 0)
+        return st;
     return shunt_fail(err, SHUNT_ERR_VERIFY, "%s", report_out->problems[0].text);
 }

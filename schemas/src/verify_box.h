@@ -5,7 +5,7 @@
 /**
  * Sets of boxes: do they tile, do two of them meet, do they leave a gap. A box is half-open
  * per dimension; unused dimensions are [0, 1). Answers are exact and come with a witness.
- * verify_box.c: single boxes; verify_tiles.c; verify_halving.c: meetings and gaps.
+ * verify_box.c: single boxes; verify_box_set.c: equal ones once; verify_tiles.c; verify_halving.c: meetings and gaps.
  */
 
 #include <stdbool.h>
@@ -28,6 +28,17 @@ struct vbox_list {
 /** False if out of memory. */
 bool vbox_list_add(struct vbox_list *list, const struct vbox *box);
 void vbox_list_finish(struct vbox_list *list);
+
+/** Boxes numbered from 0 in the order of their coming, equal ones once; zero-initialised. */
+struct vbox_set {
+    struct vbox_list list;
+    uint32_t *slots; /* hash table: number + 1, 0 if empty */
+    size_t slot_count;
+};
+
+/** Number of a box, which is added if it is new. False if out of memory. */
+bool vbox_set_add(struct vbox_set *set, const struct vbox *box, uint32_t *number_out);
+void vbox_set_finish(struct vbox_set *set);
 
 /** Grow hull so that it contains all boxes. */
 void vbox_widen(const struct vbox *boxes, size_t count, struct vbox *hull);

@@ -68,14 +68,8 @@ static void order_holdings(struct vpart *vp, struct entry *entries)
     }
 }
 
-enum shunt_status vindex_part(struct verifier *v, uint32_t device)
+bool vindex_part(struct vpart *vp, uint32_t round_count)
 {
-    struct vpart *vp = &v->parts[device];
-    struct shunt_err err = {""};
-    if (shunt_plan_get_part(v->plan, device, &vp->part, &err) != SHUNT_OK) {
-        vproblem(v, SHUNT_RULE_PART, VNONE, VNONE, "%.380s", err.text);
-        return SHUNT_OK;
-    }
     uint32_t ops = vp->part.header->op_count, holdings = vp->part.header->holding_count;
     struct entry *entries = schema_alloc(ops > holdings ? ops : holdings, sizeof(*entries));
     vp->op_order = schema_alloc(ops, sizeof(*vp->op_order));
@@ -83,12 +77,13 @@ enum shunt_status vindex_part(struct verifier *v, uint32_t device)
     vp->holding_reach = schema_alloc(holdings, sizeof(*vp->holding_reach));
     bool complete = entries != NULL && vp->op_order != NULL && vp->holding_order != NULL && vp->holding_reach != NULL;
     if (complete) {
-        order_ops(vp, v->header->round_count, entries);
+        order_ops(vp, round_count, entries);
         order_holdings(vp, entries);
-        vp->readable = true;
+    } else {
+        vindex_finish(vp);
     }
     free(entries);
-    return complete ? SHUNT_OK : SHUNT_ERR_NOMEM;
+    return complete;
 }
 
 void vindex_finish(struct vpart *vp)
@@ -96,6 +91,8 @@ void vindex_finish(struct vpart *vp)
     free(vp->op_order);
     free(vp->holding_order);
     free(vp->holding_reach);
+    vp->op_order = vp->holding_order = NULL;
+    vp->holding_reach = NULL;
 }
 
 uint64_t vindex_staging_offset(const struct vpart *vp, uint32_t at)

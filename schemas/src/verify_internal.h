@@ -3,7 +3,7 @@
 #define SHUNT_SCHEMAS_VERIFY_INTERNAL_H
 
 /**
- * Inside the verifier. verify.c walks the devices; for each one
+ * Inside the verifier. verify.c reads the parts once and then walks the devices; for each one
  *
  *   verify_buffers.c   holdings, sides, memory and what the device needed from afar
  *   verify_ops.c       every op: what it reads, what it writes, same box
@@ -30,10 +30,13 @@
 
 #define VNONE SHUNT_PLAN_NONE
 
-/** A part and two indices over it. */
+/** A part and two indices over it, while it is held. */
 struct vpart {
     struct shunt_plan_part part;
-    bool readable;
+    const unsigned char *bytes; /* of the part */
+    bool readable;              /* it has passed all checks of the reader */
+    bool held;                  /* part and indices are there */
+    uint32_t newer, older;
     /* Ops of each half round by their offset in staging: packs by target, then the rest; unpacks by source. */
     uint32_t *op_order;
     /* Holdings of each buffer by offset, and the greatest end among those up to here. */
@@ -48,12 +51,27 @@ struct vfigures {
     uint32_t max_group_messages, max_peers, rollback_until_round;
 };
 
+/** See verify_digest.c. */
+struct vdigest {
+    bool active;
+    bool odd; /* an end of a message says something that another rule objects to */
+    uint64_t keys[2][2];
+    uint64_t sent[2], received[2]; /* sums modulo 2^128 */
+};
+
 struct verifier {
     const struct shunt_plan *plan;
     const struct shunt_plan_header *header;
     const struct shunt_plan_summary *summary;
     struct shunt_verify_report *report;
     struct vpart *parts;
+    uint32_t newest, oldest; /* held parts by last use; VNONE: none */
+    uint64_t held_bytes;
+    bool all_readable;
+    enum shunt_status status; /* why the walk cannot go on */
+    struct shunt_err err;
+    struct vspace *space;
+    struct vdigest digest; /* active: messages are compared by digest, and no peer is looked at */
     uint64_t *device_peaks;
     struct vfigures figures;
 };
@@ -96,10 +114,54 @@ struct vtext vtext_buffer(const struct verifier *v, uint32_t device, uint32_t bu
 /** "old rank 3, new rank -" */
 struct vtext vtext_ranks(const struct verifier *v, uint32_t device);
 
+/* ---- verify_parts.c */
+
+/**
+ * Most bytes of parts that are held beyond the two at hand, and most bytes of a plan whose messages are
+ * compared end by end at once. A test may put another number here.
+ */
+extern uint64_t schema_verify_keep_bytes;
+
+/** Read all parts in turn; one that does not read is a problem, not an error. `visit` sees those that do. */
+enum shunt_status vparts_read_all(struct verifier *v, enum shunt_status (*visit)(struct verifier *v, uint32_t device));
+
+/**
+ * Have a readable part and its indices in memory; those of `also` (VNONE: of none), which are, stay.
+ *
+ * @return false if that failed; v->status and v->err then say why, and nothing is held any more
+ */
+bool vparts_hold(struct verifier *v, uint32_t device, uint32_t also);
+void vparts_finish(struct verifier *v);
+
+/* ---- verify_digest.c */
+
+/** One end of a message; all members but state and pieces are set before the pieces come. */
+struct vdigest_message {
+    uint32_t from, to, round;
+    uint64_t bytes, pieces, state[2];
+};
+
+struct vdigest_piece {
+    uint64_t distance; /* from the start of the message */
+    const struct shunt_plan_view *view;
+    const struct shunt_plan_buffer *buffer; /* which elements: tensor, state, dtype, and the first one */
+    const int64_t *lo;
+};
+
+/** False if there are no random numbers. */
+bool vdigest_begin(struct vdigest *digest);
+void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, const struct vdigest_piece *piece);
+/** Add a message whose pieces have all come to the sum of its direction. */
+void vdigest_message(struct vdigest *digest, const struct vdigest_message *message, uint32_t direction);
+bool vdigest_agrees(const struct vdigest *digest);
+
+/** SipHash-2-4 of words, little-endian. */
+uint64_t vdigest_words(const uint64_t key[2], const uint64_t *words, uint32_t count);
+
 /* ---- verify_index.c */
 
-/** Read the part of a device and index it. A part that does not read is a problem, not an error. */
-enum shunt_status vindex_part(struct verifier *v, uint32_t device);
+/** Index a part that has been read. False if out of memory. */
+bool vindex_part(struct vpart *vp, uint32_t round_count);
 void vindex_finish(struct vpart *vp);
 
 /** Staging offset of entry `at` of op_order; UINT64_MAX if that op has none. */
@@ -118,7 +180,10 @@ enum shunt_status vops_check(struct vreplay *replay);
 enum shunt_status vmessages_check(struct vreplay *replay);
 enum shunt_status vcoverage_check(struct vreplay *replay);
 enum shunt_status vmemory_check(struct vreplay *replay);
+enum shunt_status vspace_open(struct verifier *v);
+enum shunt_status vspace_add(struct verifier *v, uint32_t device);
 enum shunt_status vspace_check(struct verifier *v);
+void vspace_close(struct verifier *v);
 enum shunt_status vranks_check(struct verifier *v);
 void vsummary_check(struct verifier *v);
 

@@ -235,7 +235,7 @@ static void match_pieces(struct round_check *check, const struct shunt_plan_mess
 static void check_pair(struct round_check *check, const struct shunt_plan_message *message)
 {
     struct verifier *v = check->v;
-    if (!v->parts[message->peer].readable)
+    if (!v->parts[message->peer].readable || !vparts_hold(v, message->peer, check->device))
         return;
     const struct shunt_plan_message *other = find_message(check, message->peer, !message->direction, check->device);
     if (other == NULL) {
@@ -253,6 +253,42 @@ static void check_pair(struct round_check *check, const struct shunt_plan_messag
                  message->peer, other->bytes, vtext_ranks(v, check->device).text, vtext_ranks(v, message->peer).text);
     else
         match_pieces(check, message, other);
+}
+
+/* Which elements the next piece is; false if another rule has found fault with it. */
+static bool describe_piece(const struct round_check *check, const struct pieces *pieces, bool packs, struct vend *end,
+                           struct vdigest_piece *piece)
+{
+    const struct shunt_plan_part *part = &pieces->vp->part;
+    uint32_t index = pieces->vp->op_order[pieces->at];
+    const struct shunt_plan_op *op = &part->ops[index];
+    *piece = (struct vdigest_piece){.distance = next_distance(pieces),
+                                    .view = &part->views[packs ? op->dst_view : op->src_view],
+                                    .buffer = &part->buffers[packs ? op->src_buffer : op->dst_buffer],
+                                    .lo = end->lo};
+    if (packs)
+        return vindex_resolve(check->v, check->device, op->src_buffer, &part->views[op->src_view], op->src_offset, end);
+    *end = check->replay->targets[index];
+    return end->holding != VNONE;
+}
+
+static void digest_message(struct round_check *check, const struct shunt_plan_message *message)
+{
+    bool send = message->direction == SHUNT_SEND;
+    struct vdigest *digest = &check->v->digest;
+    struct vdigest_message end = {.from = send ? check->device : message->peer,
+                                  .to = send ? message->peer : check->device,
+                                  .round = check->round,
+                                  .bytes = message->bytes};
+    struct pieces pieces = pieces_of(check->v, check->device, check->round, message);
+    for (; next_distance(&pieces) != UINT64_MAX; pieces.at++) {
+        struct vdigest_piece piece;
+        struct vend at = {.holding = VNONE};
+        digest->odd |= !describe_piece(check, &pieces, send, &at, &piece);
+        vdigest_piece(digest, &end, &piece);
+    }
+    digest->odd |= end.pieces == 0;
+    vdigest_message(digest, &end, message->direction);
 }
 
 /* Payload that crosses from here, by whether it leaves the node. */
@@ -273,7 +309,10 @@ static void check_round(struct round_check *check)
     check_pieces(check, record->op_begin, record->unpack_begin, SHUNT_SEND);
     check_pieces(check, record->unpack_begin, record[1].op_begin, SHUNT_RECV);
     for (uint32_t i = 0; i < check->message_count; i++) {
-        check_pair(check, &check->messages[i]);
+        if (check->v->digest.active)
+            digest_message(check, &check->messages[i]);
+        else
+            check_pair(check, &check->messages[i]);
         if (check->messages[i].direction == SHUNT_SEND)
             add_crossing(check, &check->messages[i]);
     }
@@ -313,9 +352,11 @@ enum shunt_status vmessages_check(struct vreplay *replay)
     check.spans = schema_alloc(replay->part->header->message_count, sizeof(*check.spans));
     if (check.spans == NULL)
         return SHUNT_ERR_NOMEM;
-    for (check.round = 0; check.round < v->header->round_count; check.round++)
+    for (check.round = 0; check.round < v->header->round_count && v->status == SHUNT_OK; check.round++)
         check_round(&check);
     free(check.spans);
+    if (v->status != SHUNT_OK)
+        return v->status;
     v->figures.messages += replay->part->header->message_count;
     return count_peers(replay);
 }

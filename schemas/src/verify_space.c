@@ -10,16 +10,22 @@
 #include "alloc.h"
 #include "verify_internal.h"
 
-struct held {
-    uint32_t device, holding;
+/* One more box of a group. */
+struct entry {
+    uint32_t next; /* entry + 1; 0: the last one */
+    uint32_t box;
 };
 
-/* Holdings of all devices by (tensor, state, side): those of group g are held[begin[g] .. begin[g + 1]). */
-struct space {
-    struct verifier *v;
+/*
+ * Boxes of all devices by (tensor, state, side). Most are held many times, by replicas and by tensors of
+ * equal shape, so that boxes are numbered and groups list numbers.
+ */
+struct vspace {
+    struct vbox_set boxes;
     uint64_t group_count;
-    uint64_t *begin;
-    struct held *held;
+    uint32_t *heads; /* per group: its newest entry + 1 */
+    struct entry *entries;
+    uint32_t count, room;
 };
 
 enum { OLD_SIDE = 0, NEW_SIDE = 1 };
@@ -34,44 +40,76 @@ static bool on_side(const struct shunt_plan_buffer *buffer, uint32_t side)
     return buffer->side != (side == OLD_SIDE ? SHUNT_SIDE_TO : SHUNT_SIDE_FROM);
 }
 
-/* Pass 0 counts into at[g + 1], pass 1 places at at[g]; `at` is begin + 1. */
-static void visit_buffer(struct space *space, uint32_t device, const struct shunt_plan_buffer *buffer, int pass)
+enum shunt_status vspace_open(struct verifier *v)
 {
-    uint64_t *at = space->begin + 1;
-    for (uint32_t side = OLD_SIDE; side <= NEW_SIDE; side++) {
-        uint64_t group = group_of(buffer->tensor, buffer->state, side);
-        if (!on_side(buffer, side))
-            continue;
-        if (pass == 0)
-            at[group + 1] += buffer->holding_count;
-        for (uint32_t i = 0; pass == 1 && i < buffer->holding_count; i++)
-            space->held[at[group]++] = (struct held){device, buffer->holding_begin + i};
-    }
+    struct vspace *space = v->space = schema_alloc(1, sizeof(*space));
+    if (space == NULL)
+        return SHUNT_ERR_NOMEM;
+    space->group_count = (uint64_t)shunt_plan_tensor_count(v->plan) * SHUNT_STATE_COUNT * 2;
+    space->heads = schema_alloc(space->group_count, sizeof(*space->heads));
+    return space->heads != NULL ? SHUNT_OK : SHUNT_ERR_NOMEM;
 }
 
-static void visit_all(struct space *space, int pass)
+void vspace_close(struct verifier *v)
 {
-    for (uint32_t d = 0; d < space->v->header->device_count; d++) {
-        const struct vpart *vp = &space->v->parts[d];
-        for (uint32_t i = 0; vp->readable && i < vp->part.header->buffer_count; i++)
-            visit_buffer(space, d, &vp->part.buffers[i], pass);
-    }
+    if (v->space == NULL)
+        return;
+    vbox_set_finish(&v->space->boxes);
+    free(v->space->heads);
+    free(v->space->entries);
+    free(v->space);
 }
 
-static bool group_holdings(struct space *space)
+static bool grow_entries(struct vspace *space)
 {
-    space->group_count = (uint64_t)shunt_plan_tensor_count(space->v->plan) * SHUNT_STATE_COUNT * 2;
-    space->begin = schema_alloc(space->group_count + 2, sizeof(*space->begin));
-    if (space->begin == NULL)
+    uint32_t room = space->room > 0 ? space->room * 2 : 1024;
+    struct entry *entries = room > space->room ? schema_alloc(room, sizeof(*entries)) : NULL;
+    if (entries == NULL)
         return false;
-    visit_all(space, 0);
-    for (uint64_t g = 2; g < space->group_count + 2; g++)
-        space->begin[g] += space->begin[g - 1];
-    space->held = schema_alloc(space->begin[space->group_count + 1], sizeof(*space->held));
-    if (space->held == NULL)
-        return false;
-    visit_all(space, 1);
+    if (space->count > 0)
+        memcpy(entries, space->entries, space->count * sizeof(*entries));
+    free(space->entries);
+    space->entries = entries;
+    space->room = room;
     return true;
+}
+
+static bool add_box(struct vspace *space, uint64_t group, uint32_t box)
+{
+    uint32_t head = space->heads[group];
+    if (head != 0 && space->entries[head - 1].box == box)
+        return true; /* a replica on the device before */
+    if (space->count == space->room && !grow_entries(space))
+        return false;
+    space->entries[space->count] = (struct entry){head, box};
+    space->heads[group] = ++space->count;
+    return true;
+}
+
+static bool add_holding(struct verifier *v, uint32_t device, const struct shunt_plan_buffer *buffer, uint32_t holding)
+{
+    struct vbox box = vbox_of_holding(&v->parts[device].part, holding);
+    uint32_t number;
+    if (!vbox_set_add(&v->space->boxes, &box, &number))
+        return false;
+    for (uint32_t side = OLD_SIDE; side <= NEW_SIDE; side++) {
+        if (on_side(buffer, side) && !add_box(v->space, group_of(buffer->tensor, buffer->state, side), number))
+            return false;
+    }
+    return true;
+}
+
+enum shunt_status vspace_add(struct verifier *v, uint32_t device)
+{
+    const struct shunt_plan_part *part = &v->parts[device].part;
+    for (uint32_t i = 0; i < part->header->buffer_count; i++) {
+        const struct shunt_plan_buffer *buffer = &part->buffers[i];
+        for (uint32_t h = 0; h < buffer->holding_count; h++) {
+            if (!add_holding(v, device, buffer, buffer->holding_begin + h))
+                return SHUNT_ERR_NOMEM;
+        }
+    }
+    return SHUNT_OK;
 }
 
 static int compare_boxes(const void *a, const void *b)
@@ -79,15 +117,11 @@ static int compare_boxes(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct vbox));
 }
 
-static bool gather(const struct space *space, uint64_t group, struct vbox_list *boxes)
+static bool gather(const struct vspace *space, uint64_t group, struct vbox_list *boxes)
 {
     boxes->count = 0;
-    for (uint64_t i = space->begin[group]; i < space->begin[group + 1]; i++) {
-        const struct held *held = &space->held[i];
-        struct vbox box = vbox_of_holding(&space->v->parts[held->device].part, held->holding);
-        if (boxes->count > 0 && vbox_equal(&boxes->at[boxes->count - 1], &box))
-            continue; /* a replica on the device before */
-        if (!vbox_list_add(boxes, &box))
+    for (uint32_t at = space->heads[group]; at != 0; at = space->entries[at - 1].next) {
+        if (!vbox_list_add(boxes, &space->boxes.list.at[space->entries[at - 1].box]))
             return false;
     }
     if (boxes->count > 1)
@@ -120,42 +154,39 @@ static void report_gap(struct verifier *v, uint32_t tensor, uint32_t state, uint
              side == OLD_SIDE ? "old" : "new");
 }
 
-static enum shunt_status check_group(struct space *space, uint32_t tensor, uint32_t state, uint32_t side,
+static enum shunt_status check_group(struct verifier *v, uint32_t tensor, uint32_t state, uint32_t side,
                                      struct vbox_list *boxes)
 {
-    if (!gather(space, group_of(tensor, state, side), boxes))
+    if (!gather(v->space, group_of(tensor, state, side), boxes))
         return SHUNT_ERR_NOMEM;
-    struct vbox whole = whole_tensor(space->v, tensor), gap;
+    struct vbox whole = whole_tensor(v, tensor), gap;
     int64_t point[SHUNT_MAX_DIMS], excess;
     enum vbox_answer answer = vbox_tiles(boxes->at, boxes->count, &whole, 1, point, &excess);
     if (answer == VBOX_NO) { /* overlapping replicas are fine, a gap is not */
         answer = vbox_find_gap(&whole, boxes->at, boxes->count, &gap);
         if (answer == VBOX_YES)
-            report_gap(space->v, tensor, state, side, &gap);
+            report_gap(v, tensor, state, side, &gap);
     }
     return answer == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
 }
 
-static enum shunt_status check_state(struct space *space, uint32_t tensor, uint32_t state, struct vbox_list *boxes)
+static enum shunt_status check_state(struct verifier *v, uint32_t tensor, uint32_t state, struct vbox_list *boxes)
 {
     uint64_t first = group_of(tensor, state, OLD_SIDE);
-    if (space->begin[first] == space->begin[first + 2])
+    if (v->space->heads[first] == 0 && v->space->heads[first + 1] == 0)
         return SHUNT_OK; /* neither side has it */
-    enum shunt_status st = check_group(space, tensor, state, OLD_SIDE, boxes);
-    return st == SHUNT_OK ? check_group(space, tensor, state, NEW_SIDE, boxes) : st;
+    enum shunt_status st = check_group(v, tensor, state, OLD_SIDE, boxes);
+    return st == SHUNT_OK ? check_group(v, tensor, state, NEW_SIDE, boxes) : st;
 }
 
 enum shunt_status vspace_check(struct verifier *v)
 {
-    struct space space = {.v = v};
     struct vbox_list boxes = {0};
-    enum shunt_status st = group_holdings(&space) ? SHUNT_OK : SHUNT_ERR_NOMEM;
+    enum shunt_status st = SHUNT_OK;
     for (uint32_t t = 0; t < shunt_plan_tensor_count(v->plan) && st == SHUNT_OK; t++) {
         for (uint32_t s = 0; s < SHUNT_STATE_COUNT && st == SHUNT_OK; s++)
-            st = check_state(&space, t, s, &boxes);
+            st = check_state(v, t, s, &boxes);
     }
-    free(space.begin);
-    free(space.held);
     vbox_list_finish(&boxes);
     return st;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** The reader against malformed plans: one field of the tiny plan changed, checksums put right again. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include "alloc.h"
 #include "harness.h"
 #include "plan_builder.h"
-#include "shunt/verify.h"
+#include "verify_internal.h"
 
 enum place {
     HEADER,
@@ -510,6 +511,109 @@ static void refuses_what_is_no_file(void)
     rmdir(folder);
 }
 
+/* Open a large plan's file and take the part of device 1. The caller has plan, path and folder to clean up. */
+static struct shunt_plan *open_large(struct image *image, struct shunt_plan_part *part)
+{
+    struct build *build = build_large(6, 60, 4);
+    struct shunt_plan *plan = NULL;
+    struct shunt_err err = {""};
+    *image = build_encode(build);
+    build_destroy(build);
+    CHECK(make_folder());
+    write_file(make_path("a.plan"), image->bytes, image->size);
+    CHECK_MSG(shunt_plan_open(make_path("a.plan"), &plan, &err) == SHUNT_OK, "%s", err.text);
+    CHECK_MSG(shunt_plan_get_part(plan, 1, part, &err) == SHUNT_OK, "%s", err.text);
+    return plan;
+}
+
+static void close_large(struct shunt_plan *plan, struct image *image)
+{
+    shunt_plan_close(plan);
+    unlink(make_path("a.plan"));
+    rmdir(folder);
+    image_finish(image);
+}
+
+static bool same_part(const struct shunt_plan_part *part, struct image *image, uint32_t device)
+{
+    return memcmp(part->header, image_part(image, device), image_device(image, device)->part_bytes) == 0;
+}
+
+/* A mapped file that shrinks takes the process down; what was read before stays, and the rest is refused. */
+static void a_file_may_shrink(void)
+{
+    static struct shunt_verify_report report;
+    struct image image;
+    struct shunt_plan_part part, other;
+    struct shunt_err err = {""};
+    struct shunt_plan *plan = open_large(&image, &part);
+    CHECK(truncate(make_path("a.plan"), (off_t)image_device(&image, 1)->part_offset + 100) == 0);
+    CHECK(same_part(&part, &image, 1));
+    CHECK_EQ_U64(shunt_plan_get_header(plan)->file_bytes, image.size);
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 0, &other, &err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 2, &other, &err), SHUNT_ERR_PLAN);
+    CHECK_CONTAINS(err.text, "a.plan: truncated at byte ");
+    CHECK_EQ_U64(shunt_plan_verify(plan, &report, &err), SHUNT_ERR_VERIFY);
+    CHECK_EQ_U64(report.problem_total, 5); /* all but part 0: the verifier reads for itself */
+    CHECK(same_part(&part, &image, 1));
+    CHECK(truncate(make_path("a.plan"), 0) == 0);
+    CHECK_EQ_U64(shunt_plan_get_device(plan, 5)->id, image_device(&image, 5)->id);
+    close_large(plan, &image);
+}
+
+static void a_file_may_change(void)
+{
+    struct image image, changed;
+    struct shunt_plan_part part, other;
+    struct shunt_err err = {""};
+    struct shunt_plan *plan = open_large(&image, &part);
+    changed = image_copy(&image);
+    changed.bytes[image_device(&image, 1)->part_offset + 77] ^= 1;
+    write_file(make_path("a.plan"), changed.bytes, changed.size);
+    CHECK(same_part(&part, &image, 1));
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 1, &other, &err), SHUNT_OK); /* as it was */
+    CHECK(other.header == part.header);
+    shunt_plan_drop_part(plan, 1);
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 1, &other, &err), SHUNT_ERR_PLAN);
+    CHECK_CONTAINS(err.text, "part of device 1: checksum is ");
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 1, &other, &err), SHUNT_ERR_PLAN);
+    CHECK(unlink(make_path("a.plan")) == 0); /* a plan that is replaced by rename stays readable */
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 4, &other, &err), SHUNT_OK);
+    CHECK(same_part(&other, &image, 4));
+    image_finish(&changed);
+    close_large(plan, &image);
+}
+
+static uint64_t bytes_read_so_far(void)
+{
+    unsigned long long bytes = 0;
+    FILE *file = fopen("/proc/self/io", "r");
+    CHECK(file != NULL && fscanf(file, "rchar: %llu", &bytes) == 1);
+    if (file != NULL)
+        fclose(file);
+    return bytes;
+}
+
+/* Each byte in front of the parts once, and of the parts no other than the one asked for, once. */
+static void reads_one_part_only(void)
+{
+    struct image image;
+    struct shunt_plan_part part;
+    struct shunt_err err = {""};
+    uint64_t before, bytes, want;
+    struct shunt_plan *plan = open_large(&image, &part);
+    want = image_device(&image, 0)->part_offset + image_device(&image, 3)->part_bytes;
+    shunt_plan_close(plan);
+    before = bytes_read_so_far();
+    CHECK_EQ_U64(shunt_plan_open(make_path("a.plan"), &plan, &err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 3, &part, &err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_plan_get_part(plan, 3, &part, &err), SHUNT_OK);
+    bytes = bytes_read_so_far() - before;
+    CHECK_MSG(bytes >= want && bytes < want + 300, "%" PRIu64 " bytes read, %" PRIu64 " needed", bytes, want);
+    CHECK(bytes < image.size / 3);
+    close_large(plan, &image);
+}
+
 /* ---- out of memory ---------------------------------------------------------------- */
 
 static int calls_left;
@@ -520,17 +624,17 @@ static void *failing_calloc(size_t count, size_t size)
 }
 
 /* Let the first, the second, ... allocation fail, until none does. */
-static void every_allocation_may_fail(void)
+static void fail_every_allocation(const char *path, const struct image *image)
 {
     static struct shunt_verify_report report;
-    struct image image = tiny_image();
     int failures = 0;
     for (enum shunt_status st = SHUNT_ERR_NOMEM; st == SHUNT_ERR_NOMEM; failures++) {
         struct shunt_plan *plan = NULL;
         struct shunt_err err = {""};
         calls_left = failures;
         schema_calloc = failing_calloc;
-        st = shunt_plan_open_memory(image.bytes, image.size, &plan, &err);
+        st = path != NULL ? shunt_plan_open(path, &plan, &err)
+                          : shunt_plan_open_memory(image->bytes, image->size, &plan, &err);
         if (st == SHUNT_OK)
             st = shunt_plan_verify(plan, &report, &err);
         schema_calloc = calloc;
@@ -539,6 +643,21 @@ static void every_allocation_may_fail(void)
         shunt_plan_close(plan);
     }
     CHECK(failures > 20);
+}
+
+static void every_allocation_may_fail(void)
+{
+    struct image image = tiny_image();
+    uint64_t keep = schema_verify_keep_bytes;
+    CHECK(make_folder());
+    write_file(make_path("a.plan"), image.bytes, image.size);
+    fail_every_allocation(NULL, &image);
+    fail_every_allocation(make_path("a.plan"), &image);
+    schema_verify_keep_bytes = 0;
+    fail_every_allocation(make_path("a.plan"), &image);
+    schema_verify_keep_bytes = keep;
+    unlink(make_path("a.plan"));
+    rmdir(folder);
     image_finish(&image);
 }
 
@@ -554,6 +673,9 @@ static const struct test_case cases[] = {
     {"sealed_mutations_do_not_crash", sealed_mutations_do_not_crash},
     {"opens_files", opens_files},
     {"refuses_what_is_no_file", refuses_what_is_no_file},
+    {"a_file_may_shrink", a_file_may_shrink},
+    {"a_file_may_change", a_file_may_change},
+    {"reads_one_part_only", reads_one_part_only},
     {"every_allocation_may_fail", every_allocation_may_fail},
 };
 TEST_MAIN(cases)

@@ -2,15 +2,29 @@
 /** The verifier against well-formed plans that are wrong: one edit of the tiny plan, one rule broken. */
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "plan_builder.h"
-#include "shunt/verify.h"
+#include "verify_internal.h"
 
 #define I64(...) ((const int64_t[]){__VA_ARGS__})
 #define SLOT(k)  (SHUNT_PLAN_STAGING + (k))
 
 static struct shunt_verify_report report;
+
+/* The same, as if the plan were too large to be held: by digests first, and then with every part dropped at once. */
+static void verify_as_large(const struct shunt_plan *plan, enum shunt_status want, const struct shunt_err *want_err)
+{
+    static struct shunt_verify_report large;
+    struct shunt_err err = {""};
+    uint64_t keep = schema_verify_keep_bytes;
+    schema_verify_keep_bytes = 0;
+    CHECK_EQ_U64(shunt_plan_verify(plan, &large, &err), want);
+    schema_verify_keep_bytes = keep;
+    CHECK_STR(err.text, want_err->text);
+    CHECK(memcmp(&large, &report, sizeof(report)) == 0);
+}
 
 static enum shunt_status verify_image(const struct image *image, struct shunt_err *err)
 {
@@ -19,6 +33,8 @@ static enum shunt_status verify_image(const struct image *image, struct shunt_er
     CHECK_MSG(st == SHUNT_OK, "%s", err->text);
     if (st == SHUNT_OK)
         st = shunt_plan_verify(plan, &report, err);
+    if (plan != NULL)
+        verify_as_large(plan, st, st == SHUNT_OK ? &(struct shunt_err){""} : err);
     shunt_plan_close(plan);
     return st;
 }
@@ -845,6 +861,103 @@ static void large_plan(void)
     build_destroy(build);
 }
 
+/* ---- plans that are too large to be held ------------------------------------------------ */
+
+static uint64_t bytes_read_so_far(void)
+{
+    unsigned long long bytes = 0;
+    FILE *file = fopen("/proc/self/io", "r");
+    CHECK(file != NULL && fscanf(file, "rchar: %llu", &bytes) == 1);
+    if (file != NULL)
+        fclose(file);
+    return bytes;
+}
+
+/* Verify a plan's file as a large one. @return bytes read */
+static uint64_t verify_file(const struct image *image, enum shunt_status want)
+{
+    char path[] = "/tmp/shunt-verify-XXXXXX";
+    int fd = mkstemp(path);
+    struct shunt_plan *plan = NULL;
+    struct shunt_err err = {""};
+    CHECK(fd >= 0 && write(fd, image->bytes, image->size) == (ssize_t)image->size);
+    close(fd);
+    CHECK_MSG(shunt_plan_open(path, &plan, &err) == SHUNT_OK, "%s", err.text);
+    uint64_t keep = schema_verify_keep_bytes, before = bytes_read_so_far();
+    schema_verify_keep_bytes = 0;
+    CHECK_EQ_U64(shunt_plan_verify(plan, &report, &err), want);
+    schema_verify_keep_bytes = keep;
+    uint64_t bytes = bytes_read_so_far() - before;
+    shunt_plan_close(plan);
+    unlink(path);
+    return bytes;
+}
+
+/* A sound plan is read once; only a wrong one is worth looking at the other end of each message. */
+static void reads_each_part_once(void)
+{
+    struct build *build = build_large(8, 40, 5);
+    struct image image = build_encode(build);
+    CHECK(image.size > 100000);
+    CHECK(verify_file(&image, SHUNT_OK) < image.size + 10000);
+    image_finish(&image);
+    build_op_at(build, 3, 2)->src_offset += 16;
+    image = build_encode(build);
+    CHECK(verify_file(&image, SHUNT_ERR_VERIFY) > 2 * image.size);
+    image_finish(&image);
+    build_destroy(build);
+}
+
+/* From the reference implementation's table of vectors: the key is 00 01 .. 0f, the message 00 01 .. */
+static void digest_is_siphash(void)
+{
+    const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+    CHECK_EQ_U64(vdigest_words(key, NULL, 0), UINT64_C(0x726fdb47dd0e0e31));
+    CHECK_EQ_U64(vdigest_words(key, key, 1), UINT64_C(0x93f5f5799a932462));
+}
+
+/* The sums hold whatever the order, and nothing of a message can be changed unseen. */
+static void digest_sees_every_change(void)
+{
+    const struct shunt_plan_view view = {1, 4, {8, 1, 1, 1, 1, 1}, {4}};
+    const struct shunt_plan_buffer buffer = {.tensor = 3, .state = SHUNT_STATE_MASTER, .dtype = SHUNT_DTYPE_FP32};
+    const int64_t lo[SHUNT_MAX_DIMS] = {16};
+    const struct vdigest_piece first = {0, &view, &buffer, lo}, second = {32, &view, &buffer, lo};
+    const struct vdigest_message message = {.from = 1, .to = 2, .round = 3, .bytes = 64};
+    for (int change = 0; change < 12; change++) {
+        struct shunt_plan_view v = view;
+        struct shunt_plan_buffer b = buffer;
+        int64_t at[SHUNT_MAX_DIMS] = {16};
+        struct vdigest_piece piece = {32, &v, &b, at};
+        struct vdigest_message received = message, other = message;
+        struct vdigest digest;
+        uint64_t *const words[] = {&piece.distance, (uint64_t *)&v.shape[0], (uint64_t *)&at[0], &received.bytes};
+        uint32_t *const halves[] = {&v.ndim, &v.elem_bytes, &b.tensor, &received.from, &received.to, &received.round};
+        CHECK(vdigest_begin(&digest));
+        for (int d = 0; d < 2; d++) { /* each direction in another order */
+            struct vdigest_message sent = message, large = {.from = 5, .to = 6, .bytes = 1 << 20};
+            vdigest_piece(&digest, &sent, &first);
+            vdigest_piece(&digest, &sent, &second);
+            if (d == 0)
+                vdigest_message(&digest, &sent, SHUNT_SEND);
+            vdigest_message(&digest, &large, d == 0 ? SHUNT_SEND : SHUNT_RECV);
+        }
+        if (change < 4)
+            ++*words[change];
+        else if (change < 10)
+            ++*halves[change - 4];
+        else if (change == 10)
+            b.dtype++;
+        vdigest_piece(&digest, &received, &first);
+        vdigest_piece(&digest, &received, &piece);
+        vdigest_message(&digest, &received, SHUNT_RECV);
+        CHECK_MSG(vdigest_agrees(&digest) == (change == 11), "change %d", change);
+        vdigest_piece(&digest, &other, &second);
+        vdigest_message(&digest, &other, SHUNT_SEND);
+        CHECK(!vdigest_agrees(&digest));
+    }
+}
+
 /* One holding written by very many small boxes, and one of them twice. */
 static void many_boxes_in_one_holding(void)
 {
@@ -889,6 +1002,9 @@ static const struct test_case cases[] = {
     {"long_names", long_names},
     {"rules_have_names", rules_have_names},
     {"large_plan", large_plan},
+    {"reads_each_part_once", reads_each_part_once},
+    {"digest_is_siphash", digest_is_siphash},
+    {"digest_sees_every_change", digest_sees_every_change},
     {"many_boxes_in_one_holding", many_boxes_in_one_holding},
 };
 TEST_MAIN(cases)

@@ -6,9 +6,12 @@
  * Plan reader. A plan is hostile until it has been read: opening checks the header,
  * the section table and the global sections; taking a part checks that part. After
  * that every index, offset and size that the accessors hand out is inside its table
- * or buffer, and plain pointer access is safe.
+ * or buffer, and plain pointer access is safe. What has been read stays as it was, whatever
+ * becomes of the file: the reader copies bytes and checks the copy. Of a file it reads what stands in
+ * front of the parts when it opens it, and each part when that is asked for.
  *
- * Thread rules: an open plan is immutable; any number of threads may read it.
+ * Thread rules: an open plan is immutable; any number of threads may read it. Closing it, and
+ * dropping a part, is for when nobody else uses it, or that part.
  */
 
 #include <stdbool.h>
@@ -21,7 +24,7 @@ extern "C" {
 
 struct shunt_plan;
 
-/** Typed view of one device's part. Pointers live as long as the plan. */
+/** Typed view of one device's part, whose part_bytes bytes begin with the header. Pointers live until the part is dropped or the plan closed. */
 struct shunt_plan_part {
     const struct shunt_plan_part_header *header;
     const struct shunt_plan_buffer *buffers;
@@ -34,11 +37,11 @@ struct shunt_plan_part {
 };
 
 /**
- * Map a plan file and check its header, section table and global sections.
+ * Read and check a plan file's header, section table and global sections.
  *
- * @param path      plan file; opened read-only
+ * @param path      plan file; opened read-only, and kept open until the plan is closed
  * @param plan_out  set only on SHUNT_OK; release with shunt_plan_close()
- * @return SHUNT_ERR_IO (cannot open or map), SHUNT_ERR_PLAN (anything malformed), SHUNT_ERR_NOMEM
+ * @return SHUNT_ERR_IO (cannot open or read), SHUNT_ERR_PLAN (anything malformed), SHUNT_ERR_NOMEM
  */
 SHUNT_API enum shunt_status shunt_plan_open(const char *path, struct shunt_plan **plan_out, struct shunt_err *err);
 
@@ -49,6 +52,7 @@ SHUNT_API enum shunt_status shunt_plan_open_memory(const void *bytes, size_t siz
 /** Accepts NULL. */
 SHUNT_API void shunt_plan_close(struct shunt_plan *plan);
 
+/** What stands in front of the parts lies behind the header in one piece: part_offset bytes of device 0. */
 SHUNT_API const struct shunt_plan_header *shunt_plan_get_header(const struct shunt_plan *plan);
 SHUNT_API const struct shunt_plan_summary *shunt_plan_get_summary(const struct shunt_plan *plan);
 SHUNT_API uint32_t shunt_plan_tensor_count(const struct shunt_plan *plan);
@@ -61,11 +65,19 @@ SHUNT_API const struct shunt_plan_device *shunt_plan_get_device(const struct shu
 SHUNT_API const char *shunt_plan_string(const struct shunt_plan *plan, uint32_t offset);
 
 /**
- * Check the part of one device (checksum, table bounds, every index, offset, size, alignment,
+ * Read and check the part of one device (checksum, table bounds, every index, offset, size, alignment,
  * kind and reserved field) and describe it. Cheap to call again.
+ *
+ * @return SHUNT_ERR_PLAN (malformed), SHUNT_ERR_IO (cannot read), SHUNT_ERR_NOMEM, SHUNT_ERR_USAGE (no such device)
  */
 SHUNT_API enum shunt_status shunt_plan_get_part(const struct shunt_plan *plan, uint32_t device,
                                                 struct shunt_plan_part *part_out, struct shunt_err *err);
+
+/**
+ * Forget a part and free its memory, so that who walks all parts need not hold them all. The next
+ * shunt_plan_get_part() reads and checks it again.
+ */
+SHUNT_API void shunt_plan_drop_part(const struct shunt_plan *plan, uint32_t device);
 
 /** Bytes from the first to behind the last element of a view: sum (shape-1)*stride + elem_bytes. */
 SHUNT_API uint64_t shunt_plan_view_extent(const struct shunt_plan_view *view);

@@ -50,7 +50,12 @@ struct shunt_verify_report {
 
 /**
  * @param report_out  filled also when problems were found
- * @return SHUNT_OK, SHUNT_ERR_VERIFY (problems in the report, the first one in err), SHUNT_ERR_NOMEM
+ *
+ * Of a plan in a file, parts are read as they are needed, each more than once if all of them together
+ * are large; those that a caller has taken stay as they are.
+ *
+ * @return SHUNT_OK, SHUNT_ERR_VERIFY (problems in the report, the first one in err), SHUNT_ERR_NOMEM;
+ *         SHUNT_ERR_IO, SHUNT_ERR_PLAN: a part could not be read again, the file changes under our hands
  */
 SHUNT_API enum shunt_status shunt_plan_verify(const struct shunt_plan *plan, struct shunt_verify_report *report_out,
                                               struct shunt_err *err);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Messages compared without a look at the other end. Each end of a message is hashed with what it
+ * says: who to whom, when, how many bytes, and for each piece its place, its shape and which elements
+ * of the space it is. Sends add up to one sum, receives to another. Equal sums mean equal multisets
+ * of messages: the hash is SipHash-2-4 (Aumasson and Bernstein, 2012) under two keys drawn when the
+ * walk begins, so that whoever made the plan could not know them, and 128 bits in all.
+ */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "verify_internal.h"
+
+struct sip {
+    uint64_t v0, v1, v2, v3;
+};
+
+static uint64_t rotate(uint64_t x, int bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+static void sip_round(struct sip *s)
+{
+    s->v0 += s->v1;
+    s->v2 += s->v3;
+    s->v1 = rotate(s->v1, 13) ^ s->v0;
+    s->v3 = rotate(s->v3, 16) ^ s->v2;
+    s->v0 = rotate(s->v0, 32) + s->v3;
+    s->v2 += s->v1;
+    s->v3 = rotate(s->v3, 21) ^ s->v0;
+    s->v1 = rotate(s->v1, 17) ^ s->v2;
+    s->v2 = rotate(s->v2, 32);
+}
+
+static struct sip sip_begin(const uint64_t key[2])
+{
+    return (struct sip){key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+                        key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
+}
+
+static void sip_word(struct sip *s, uint64_t word)
+{
+    s->v3 ^= word;
+    sip_round(s);
+    sip_round(s);
+    s->v0 ^= word;
+}
+
+static uint64_t sip_end(struct sip *s, uint64_t bytes)
+{
+    sip_word(s, bytes << 56);
+    s->v2 ^= 0xFF;
+    for (int i = 0; i < 4; i++)
+        sip_round(s);
+    return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+}
+
+uint64_t vdigest_words(const uint64_t key[2], const uint64_t *words, uint32_t count)
+{
+    struct sip s = sip_begin(key);
+    for (uint32_t i = 0; i < count; i++)
+        sip_word(&s, words[i]);
+    return sip_end(&s, count * sizeof(*words));
+}
+
+bool vdigest_begin(struct vdigest *digest)
+{
+    *digest = (struct vdigest){.active = true};
+    return getrandom(digest->keys, sizeof(digest->keys), 0) == (ssize_t)sizeof(digest->keys);
+}
+
+void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, const struct vdigest_piece *piece)
+{
+    const struct shunt_plan_view *view = piece->view;
+    uint64_t words[4 + 2 * SHUNT_MAX_DIMS] = {piece->distance, (uint64_t)view->ndim << 32 | view->elem_bytes,
+                                              piece->buffer->tensor,
+                                              (uint64_t)piece->buffer->state << 32 | piece->buffer->dtype};
+    for (uint32_t d = 0; d < SHUNT_MAX_DIMS; d++) {
+        words[4 + d] = (uint64_t)view->shape[d];
+        words[4 + SHUNT_MAX_DIMS + d] = (uint64_t)piece->lo[d];
+    }
+    for (int i = 0; i < 2; i++) { /* each piece under what came before it */
+        uint64_t key[2] = {digest->keys[i][0] ^ message->state[i], digest->keys[i][1]};
+        message->state[i] = vdigest_words(key, words, sizeof(words) / sizeof(words[0]));
+    }
+    message->pieces++;
+}
+
+void vdigest_message(struct vdigest *digest, const struct vdigest_message *message, uint32_t direction)
+{
+    const uint64_t ends = (uint64_t)message->from << 32 | message->to;
+    uint64_t *sum = direction == SHUNT_SEND ? digest->sent : digest->received;
+    unsigned carry = 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t words[] = {
+            ends, message->round, message->bytes, message->pieces, message->state[0], message->state[1]};
+        uint64_t term = vdigest_words(digest->keys[i], words, sizeof(words) / sizeof(words[0]));
+        uint64_t with_carry = sum[i] + carry;
+        carry = with_carry < sum[i];
+        sum[i] = with_carry + term;
+        carry |= sum[i] < term;
+    }
+}
+
+bool vdigest_agrees(const struct vdigest *digest)
+{
+    return !digest->odd && digest->sent[0] == digest->received[0] && digest->sent[1] == digest->received[1];
+}
