@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Print the JSON schemas (draft 2020-12) of the three kinds of YAML document from the tables that
+ * Print the JSON schemas (draft 2020-12) of the kinds of YAML document from the tables that
  * the loader itself uses. Editors use them to complete and check; the loader checks more.
  *
  *     gen-json-schema DIR          write DIR/KIND.schema.json

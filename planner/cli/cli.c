@@ -113,6 +113,16 @@ static bool parse_choice(const struct cli_option *option, const char *text)
     return false;
 }
 
+static int append(const struct scan *scan, const struct cli_option *option, const char *text)
+{
+    struct cli_list *list = option->target;
+
+    if (list->count == CLI_MAX_LIST)
+        return cli_usage(scan->command, "--%s: found more than %d, expected fewer", option->name, CLI_MAX_LIST);
+    list->items[list->count++] = text;
+    return -1;
+}
+
 static int store_value(const struct scan *scan, const struct cli_option *option, const char *text)
 {
     struct shunt_err err;
@@ -143,6 +153,8 @@ static int store_value(const struct scan *scan, const struct cli_option *option,
         cli_value_name(option, name, sizeof(name));
         return cli_usage(scan->command, "--%s: found \"%s\", expected %s; the nearest is \"%s\"", option->name, text,
                          name, cli_nearest(text, option->choices, count_choices(option), sizeof(option->choices[0])));
+    case CLI_LIST:
+        return append(scan, option, text);
     }
     return 2;
 }

@@ -21,6 +21,15 @@ enum cli_type {
     CLI_UINT,   /* uint64_t *: decimal */
     CLI_DOUBLE, /* double *: > 0 */
     CLI_CHOICE, /* const char **: one of `choices` */
+    CLI_LIST,   /* struct cli_list *: may be written again and again */
+};
+
+#define CLI_MAX_LIST 256
+
+/** Values of an option that may be repeated, in the order written. */
+struct cli_list {
+    int count;
+    const char *items[CLI_MAX_LIST];
 };
 
 struct cli_option {
@@ -93,5 +102,6 @@ int cmd_inspect(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_layout(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
+int cmd_precompile(int argc, char **argv);
 
 #endif

@@ -2,16 +2,13 @@
 /** `shunt plan`: two layouts in, a proved plan out. */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "cli.h"
-#include "compile.h"
-#include "emit/file.h"
 #include "figures.h"
-#include "shunt/verify.h"
+#include "make_plan.h"
 
 struct plan_options {
     struct compile_options compile;
@@ -138,30 +135,11 @@ static enum shunt_status report(const struct plan_options *o, const struct shunt
     return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;
 }
 
-static enum shunt_status verify(const struct shunt_plan *plan, struct shunt_err *err)
-{
-    struct shunt_err why;
-    struct shunt_verify_report *found = malloc(sizeof(*found));
-    if (found == NULL)
-        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
-    enum shunt_status status = shunt_plan_verify(plan, found, &why);
-    free(found);
-    if (status == SHUNT_ERR_NOMEM)
-        return shunt_fail(err, status, "%s", why.text);
-    if (status != SHUNT_OK)
-        return shunt_fail(err, SHUNT_ERR_INTERNAL,
-                          "the compiled plan breaks a rule, and was not written (a fault of the compiler): %.800s",
-                          why.text);
-    return SHUNT_OK;
-}
-
 static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
 {
     double start = now();
     struct compile_documents documents;
-    void *bytes = NULL;
-    size_t size = 0;
-    struct shunt_plan *plan = NULL;
+    struct made_plan made = {0};
     enum shunt_status status = check_supported(o, err);
     if (status == SHUNT_OK)
         status = check_output(o, err);
@@ -170,20 +148,13 @@ static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
     status = compile_load(&o->compile, &documents, stderr);
     if (status != SHUNT_OK)
         return status;
-    status = compile_plan(&o->compile, &documents, &bytes, &size, err);
-    if (status == SHUNT_OK)
-        status = shunt_plan_open_memory(bytes, size, &plan, err);
-    if (status == SHUNT_OK && !o->no_verify)
-        status = verify(plan, err);
-    if (status == SHUNT_OK)
-        status = file_write(o->output, bytes, size, err);
+    status = make_plan(&o->compile, &documents, !o->no_verify, o->output, &made, err);
     if (status == SHUNT_OK) {
-        status = report(o, plan, now() - start);
+        status = report(o, made.plan, now() - start);
         if (status != SHUNT_OK)
             shunt_fail(err, status, "write to stdout failed");
     }
-    shunt_plan_close(plan);
-    free(bytes);
+    made_plan_free(&made);
     compile_unload(&documents);
     return status;
 }

@@ -20,8 +20,8 @@ static const struct verb verbs[] = {
     {"verify", cmd_verify, NULL},
     {"layout", cmd_layout, NULL},
     {"diff", cmd_diff, NULL},
+    {"precompile", cmd_precompile, NULL},
     {"simulate", NULL, "replay a plan on the model of another cluster"},
-    {"precompile", NULL, "compile the plans of a ladder of layouts"},
     {"salvage", NULL, "plan from where a broken move stopped"},
     {"serve", NULL, "answer requests for plans"},
 };

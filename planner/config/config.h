@@ -252,7 +252,7 @@ void cfg_layout_free(struct cfg_layout *layout);
  * PLANS/`folder`/`reference`.yaml. PLANS is $SHUNT_PLANS, else the installed folder, else the
  * source tree's `plans/`.
  *
- * @param folder  "models" or "clusters"
+ * @param folder  "models", "clusters" or "layouts"
  * @return malloc'd path, or NULL with `diag` written, naming both places that were tried
  */
 char *cfg_resolve(const char *from_path, const char *reference, const char *folder, FILE *diag);

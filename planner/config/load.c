@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ladder.h"
 #include "tables.h"
 #include "text_check.h"
 
@@ -15,9 +16,11 @@
 _Static_assert(offsetof(struct cfg_model, path) == 0, "path first");
 _Static_assert(offsetof(struct cfg_cluster, path) == 0, "path first");
 _Static_assert(offsetof(struct cfg_layout, path) == 0, "path first");
+_Static_assert(offsetof(struct cfg_ladder, path) == 0, "path first");
+_Static_assert(offsetof(struct cfg_index, path) == 0, "path first");
 
-const struct cfg_document *const cfg_documents[] = {&cfg_model_document, &cfg_cluster_document, &cfg_layout_document,
-                                                    NULL};
+const struct cfg_document *const cfg_documents[] = {&cfg_model_document,  &cfg_cluster_document, &cfg_layout_document,
+                                                    &cfg_ladder_document, &cfg_index_document,   NULL};
 
 static void document_free(const struct cfg_document *document, void *object)
 {
@@ -156,7 +159,7 @@ static enum shunt_status file_load(const struct cfg_document *document, const ch
     return status;
 }
 
-/* ---- the three kinds ------------------------------------------------------------------------ */
+/* ---- the kinds ------------------------------------------------------------------------ */
 
 enum shunt_status cfg_model_load_memory(const char *name, const void *bytes, size_t size, struct cfg_model **out,
                                         FILE *diag)
@@ -183,6 +186,26 @@ enum shunt_status cfg_layout_load_memory(const char *name, const void *bytes, si
 {
     void *object;
     enum shunt_status status = document_load(&cfg_layout_document, name, bytes, size, &object, diag);
+    if (status == SHUNT_OK)
+        *out = object;
+    return status;
+}
+
+enum shunt_status cfg_ladder_load_memory(const char *name, const void *bytes, size_t size, struct cfg_ladder **out,
+                                         FILE *diag)
+{
+    void *object;
+    enum shunt_status status = document_load(&cfg_ladder_document, name, bytes, size, &object, diag);
+    if (status == SHUNT_OK)
+        *out = object;
+    return status;
+}
+
+enum shunt_status cfg_index_load_memory(const char *name, const void *bytes, size_t size, struct cfg_index **out,
+                                        FILE *diag)
+{
+    void *object;
+    enum shunt_status status = document_load(&cfg_index_document, name, bytes, size, &object, diag);
     if (status == SHUNT_OK)
         *out = object;
     return status;
@@ -215,6 +238,24 @@ enum shunt_status cfg_layout_load(const char *path, struct cfg_layout **out, FIL
     return status;
 }
 
+enum shunt_status cfg_ladder_load(const char *path, struct cfg_ladder **out, FILE *diag)
+{
+    void *object;
+    enum shunt_status status = file_load(&cfg_ladder_document, path, &object, diag);
+    if (status == SHUNT_OK)
+        *out = object;
+    return status;
+}
+
+enum shunt_status cfg_index_load(const char *path, struct cfg_index **out, FILE *diag)
+{
+    void *object;
+    enum shunt_status status = file_load(&cfg_index_document, path, &object, diag);
+    if (status == SHUNT_OK)
+        *out = object;
+    return status;
+}
+
 void cfg_model_free(struct cfg_model *model)
 {
     document_free(&cfg_model_document, model);
@@ -228,4 +269,14 @@ void cfg_cluster_free(struct cfg_cluster *cluster)
 void cfg_layout_free(struct cfg_layout *layout)
 {
     document_free(&cfg_layout_document, layout);
+}
+
+void cfg_ladder_free(struct cfg_ladder *ladder)
+{
+    document_free(&cfg_ladder_document, ladder);
+}
+
+void cfg_index_free(struct cfg_index *index)
+{
+    document_free(&cfg_index_document, index);
 }

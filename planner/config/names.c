@@ -7,6 +7,7 @@
 #define MAX_NAME_BYTES      255
 #define MAX_REFERENCE_BYTES 4095
 #define MAX_PIPELINE_BYTES  65536
+#define MAX_FILE_NAME_BYTES 100
 
 /* Control characters: below 0x20, 0x7F, and the C1 set, which is 0xC2 0x80..0x9F in UTF-8. */
 static bool has_control(const char *text, size_t length)
@@ -71,5 +72,28 @@ const char *cfg_accept_reference(const char *text, size_t length)
 {
     if (length == 0 || length > MAX_REFERENCE_BYTES || has_control(text, length))
         return "the name of a built-in or a path of at most 4095 bytes without control characters";
+    return NULL;
+}
+
+static bool is_file_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("._-", c) != NULL);
+}
+
+const char *cfg_accept_file_name(const char *text, size_t length)
+{
+    size_t good = 0;
+    while (good < length && is_file_character(text[good]))
+        good++;
+    if (length == 0 || length > MAX_FILE_NAME_BYTES || good < length || text[0] == '.' || text[0] == '-')
+        return "1 to 100 letters, digits, `.`, `_` or `-`, the first no `.` or `-`";
+    return NULL;
+}
+
+const char *cfg_accept_digest(const char *text, size_t length)
+{
+    if (length != 64 || strspn(text, "0123456789abcdef") < length)
+        return "a digest of 64 hexadecimal digits";
     return NULL;
 }

@@ -18,6 +18,12 @@ const char *cfg_accept_tensor_name(const char *text, size_t length);
 /** Of a file or a built-in: 1 to 4095 bytes without control characters. */
 const char *cfg_accept_reference(const char *text, size_t length);
 
+/** Of a file that is named after it: 1 to 100 letters, digits, `.`, `_` and `-`, not starting with `.` or `-`. */
+const char *cfg_accept_file_name(const char *text, size_t length);
+
+/** 64 hexadecimal digits, small letters. */
+const char *cfg_accept_digest(const char *text, size_t length);
+
 #define CFG_LAYER_MARK  "{i}"
 #define CFG_EXPERT_MARK "{e}"
 

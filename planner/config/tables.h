@@ -2,7 +2,7 @@
 #ifndef SHUNT_PLANNER_CONFIG_TABLES_H
 #define SHUNT_PLANNER_CONFIG_TABLES_H
 
-/** The three kinds of document, as tables. */
+/** The kinds of document, as tables. */
 
 #include "engine.h"
 
@@ -16,6 +16,8 @@ struct cfg_document {
 extern const struct cfg_document cfg_model_document;
 extern const struct cfg_document cfg_cluster_document;
 extern const struct cfg_document cfg_layout_document;
+extern const struct cfg_document cfg_ladder_document;
+extern const struct cfg_document cfg_index_document;
 
 /** All of them, NULL at the end. */
 extern const struct cfg_document *const cfg_documents[];

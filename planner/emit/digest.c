@@ -78,6 +78,24 @@ enum shunt_status digest_open_plan(const struct shunt_plan *plan, uint8_t out[SH
     return status;
 }
 
+enum shunt_status digest_program(uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    unsigned char bytes[1 << 16];
+    size_t count;
+    FILE *file = fopen("/proc/self/exe", "rb");
+    if (file == NULL)
+        return SHUNT_ERR_IO;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool hashed = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
+    while (hashed && (count = fread(bytes, 1, sizeof(bytes), file)) > 0)
+        hashed = EVP_DigestUpdate(context, bytes, count) == 1;
+    hashed = hashed && EVP_DigestFinal_ex(context, out, NULL) == 1;
+    bool failed = ferror(file) != 0;
+    EVP_MD_CTX_free(context);
+    fclose(file);
+    return failed ? SHUNT_ERR_IO : hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
+}
+
 static void print_tensor(FILE *file, const struct cfg_tensor *tensor)
 {
     fprintf(file, "tensor %zu:%s stage %d expert %d tied %d %d kind %d dtype %d layers", strlen(tensor->name),

@@ -14,6 +14,9 @@ enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHU
 enum shunt_status digest_open_plan(const struct shunt_plan *plan, uint8_t out[SHUNT_PLAN_DIGEST_BYTES],
                                    struct shunt_err *err);
 
+/** SHA-256 of the running program's file. @return SHUNT_ERR_IO where the system does not show it */
+enum shunt_status digest_program(uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+
 enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 

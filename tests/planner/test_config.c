@@ -12,6 +12,8 @@
 #include "config/engine.h"
 #include "config/error_rows.h"
 #include "config/form_rows.h"
+#include "config/ladder.h"
+#include "config/ladder_rows.h"
 #include "config/load.h"
 #include "config/mem.h"
 #include "config/scalar.h"
@@ -37,6 +39,8 @@ struct loaded {
     struct cfg_model *model;
     struct cfg_cluster *cluster;
     struct cfg_layout *layout;
+    struct cfg_ladder *ladder;
+    struct cfg_index *index;
     char *log;
 };
 
@@ -51,8 +55,12 @@ static struct loaded load_bytes(enum kind kind, const char *bytes, size_t size)
         loaded.status = cfg_model_load_memory("t", bytes, size, &loaded.model, diag);
     else if (kind == CLUSTER)
         loaded.status = cfg_cluster_load_memory("t", bytes, size, &loaded.cluster, diag);
-    else
+    else if (kind == LAYOUT)
         loaded.status = cfg_layout_load_memory("t", bytes, size, &loaded.layout, diag);
+    else if (kind == LADDER)
+        loaded.status = cfg_ladder_load_memory("t", bytes, size, &loaded.ladder, diag);
+    else
+        loaded.status = cfg_index_load_memory("t", bytes, size, &loaded.index, diag);
     fclose(diag);
     return loaded;
 }
@@ -67,6 +75,8 @@ static void unload(struct loaded *loaded)
     cfg_model_free(loaded->model);
     cfg_cluster_free(loaded->cluster);
     cfg_layout_free(loaded->layout);
+    cfg_ladder_free(loaded->ladder);
+    cfg_index_free(loaded->index);
     free(loaded->log);
 }
 
@@ -87,6 +97,7 @@ static void check_rows(const struct error_row *rows, size_t count)
         struct loaded loaded = load_text(row->kind, row->text);
         CHECK_MSG(loaded.status == SHUNT_ERR_INPUT, "row %zu: %s", r, row->text);
         CHECK_MSG(loaded.model == NULL && loaded.cluster == NULL && loaded.layout == NULL, "row %zu", r);
+        CHECK_MSG(loaded.ladder == NULL && loaded.index == NULL, "row %zu", r);
         CHECK_MSG(strstr(loaded.log, row->want) != NULL, "row %zu: \"%s\" lacks \"%s\"", r, loaded.log, row->want);
         CHECK_MSG(strncmp(loaded.log, "t:", 2) == 0, "row %zu: %s", r, loaded.log);
         unload(&loaded);
@@ -101,6 +112,11 @@ static void refuses(void)
 static void refuses_forms(void)
 {
     check_rows(form_rows, sizeof(form_rows) / sizeof(form_rows[0]));
+}
+
+static void refuses_ladders(void)
+{
+    check_rows(ladder_rows, sizeof(ladder_rows) / sizeof(ladder_rows[0]));
 }
 
 static void refuses_nul_bytes(void)
@@ -292,6 +308,53 @@ static void reads_a_short_cluster(void)
         CHECK(loaded.cluster->transport_buffers == 0);
         CHECK(loaded.cluster->round_seconds == 50e-6 && loaded.cluster->message_seconds == 5e-6);
     }
+    unload(&loaded);
+}
+
+static void reads_a_ladder(void)
+{
+    struct loaded loaded = load_text(LADDER, full_ladder);
+    CHECK_STR(loaded.log, "");
+    CHECK_EQ_U64(loaded.status, SHUNT_OK);
+    if (loaded.ladder != NULL) {
+        const struct cfg_ladder *ladder = loaded.ladder;
+        CHECK_STR(ladder->name, "l");
+        CHECK_EQ_U64(ladder->step_count, 2);
+        const struct cfg_ladder_step *step = ladder->steps;
+        CHECK_STR(step[0].name, "a.b-c_1");
+        CHECK_STR(step[0].from, "../x.yaml");
+        CHECK_STR(step[0].to, "w");
+        CHECK_STR(step[0].cluster, "h100");
+        CHECK_EQ_U64(step[0].cap, UINT64_C(60) << 30);
+        CHECK_EQ_U64(step[0].staging, 512 << 20);
+        CHECK(step[0].from_pos.line == 5 && step[0].from_pos.column == 11 && step[0].cluster_pos.line == 7);
+        CHECK(step[1].cluster == NULL && step[1].cap == 0 && step[1].staging == 0);
+        CHECK(step[1].pos.line == 10 && step[1].to_pos.line == 10 && step[1].to_pos.column == 33);
+    }
+    unload(&loaded);
+}
+
+static void reads_an_index(void)
+{
+    struct loaded loaded = load_text(INDEX, full_index);
+    CHECK_STR(loaded.log, "");
+    CHECK_EQ_U64(loaded.status, SHUNT_OK);
+    if (loaded.index != NULL) {
+        CHECK_STR(loaded.index->ladder, "no");
+        CHECK_EQ_U64(loaded.index->entry_count, 2);
+        const struct cfg_index_entry *entry = loaded.index->entries;
+        CHECK_STR(entry[0].name, "1");
+        CHECK_STR(entry[0].file, "1.plan");
+        CHECK_STR(entry[0].model, "a \"b\" / \\c\xc3\xa9");
+        CHECK(strspn(entry[0].cluster_digest, "d") == 64 && strspn(entry[0].compiler, "c") == 64);
+        CHECK(entry[0].cap == 0 && entry[0].staging == 3 && entry[0].bytes == INT64_MAX);
+        CHECK(entry[0].devices == 8 && entry[0].rounds == 9 && entry[0].moved == 10 && entry[0].peak == 11);
+        CHECK(entry[1].cap == -1 && entry[1].staging == -1 && entry[1].moved == 0);
+    }
+    unload(&loaded);
+    loaded = load_text(INDEX, "{\"kind\": \"index\", \"ladder\": \"l\", \"plans\": []}\n");
+    CHECK_STR(loaded.log, "");
+    CHECK(loaded.index != NULL && loaded.index->entry_count == 0);
     unload(&loaded);
 }
 
@@ -897,8 +960,8 @@ static void survives_failed_allocations(void)
     static const struct {
         enum kind kind;
         const char *text;
-    } documents[] = {{MODEL, full_model},       {CLUSTER, full_cluster}, {LAYOUT, full_layout},
-                     {LAYOUT, listed_pipeline}, {LAYOUT, full_mesh},     {LAYOUT, full_holdings}};
+    } documents[] = {{MODEL, full_model}, {CLUSTER, full_cluster}, {LAYOUT, full_layout}, {LAYOUT, listed_pipeline},
+                     {LAYOUT, full_mesh}, {LAYOUT, full_holdings}, {LADDER, full_ladder}, {INDEX, full_index}};
     for (size_t d = 0; d < sizeof(documents) / sizeof(documents[0]); d++) {
         long failures = 0;
         for (bool done = false; !done; failures++) {
@@ -1328,10 +1391,16 @@ static void use_seed(const char *path)
     struct cfg_model *model = NULL;
     struct cfg_cluster *cluster = NULL;
     struct cfg_layout *layout = NULL;
+    struct cfg_ladder *ladder = NULL;
+    struct cfg_index *index = NULL;
     int refused = cfg_model_load(path, &model, NULL) != SHUNT_OK;
     refused += cfg_cluster_load(path, &cluster, NULL) != SHUNT_OK;
     refused += cfg_layout_load(path, &layout, NULL) != SHUNT_OK;
-    CHECK_MSG(refused >= 2, "%s", path);
+    refused += cfg_ladder_load(path, &ladder, NULL) != SHUNT_OK;
+    refused += cfg_index_load(path, &index, NULL) != SHUNT_OK;
+    CHECK_MSG(refused >= 4, "%s", path);
+    cfg_ladder_free(ladder);
+    cfg_index_free(index);
     cfg_model_free(model);
     cfg_cluster_free(cluster);
     cfg_layout_free(layout);
@@ -1357,68 +1426,44 @@ static void use_refused(const char *path)
     cfg_layout_free(layout);
 }
 
-static char *step_text(const struct cfg_node *step, const char *key)
-{
-    const struct cfg_node *value = cfg_node_find(step, key);
-    CHECK_MSG(value != NULL && value->kind == CFG_NODE_SCALAR, "%s", key);
-    char *text = strdup(value != NULL ? value->text : "");
-    if (text == NULL)
-        abort();
-    return text;
-}
-
-static struct cfg_layout *load_step_layout(const char *ladder, const struct cfg_node *step, const char *key)
+static struct cfg_layout *load_step_layout(const struct cfg_ladder *ladder, const char *reference)
 {
     struct cfg_layout *layout = NULL;
-    char *reference = step_text(step, key), *path = cfg_resolve(ladder, reference, "layouts", stdout);
+    char *path = cfg_resolve(ladder->path, reference, "layouts", stdout);
     CHECK_MSG(path != NULL && cfg_layout_load(path, &layout, stdout) == SHUNT_OK, "%s", reference);
     free(path);
-    free(reference);
     return layout;
 }
 
 /* Both layouts are there, on the cluster of the step, and of one model. */
-static void check_step(const char *ladder, const struct cfg_node *step)
+static void check_step(const struct cfg_ladder *ladder, const struct cfg_ladder_step *step)
 {
-    char *name = step_text(step, "name"), *cluster = step_text(step, "cluster");
-    struct cfg_layout *from = load_step_layout(ladder, step, "from"), *to = load_step_layout(ladder, step, "to");
+    struct cfg_layout *from = load_step_layout(ladder, step->from), *to = load_step_layout(ladder, step->to);
     if (from != NULL && to != NULL) {
-        CHECK_MSG(strcmp(from->model, to->model) == 0, "%s", name);
-        CHECK_MSG(strcmp(from->cluster, cluster) == 0 && strcmp(to->cluster, cluster) == 0, "%s", name);
-        CHECK_MSG(memcmp(from->state_dtype, to->state_dtype, sizeof(from->state_dtype)) == 0, "%s", name);
+        CHECK_MSG(strcmp(from->model, to->model) == 0, "%s", step->name);
+        CHECK_MSG(strcmp(from->cluster, step->cluster) == 0 && strcmp(to->cluster, step->cluster) == 0, "%s",
+                  step->name);
+        CHECK_MSG(memcmp(from->state_dtype, to->state_dtype, sizeof(from->state_dtype)) == 0, "%s", step->name);
     }
     cfg_layout_free(from);
     cfg_layout_free(to);
-    free(name);
-    free(cluster);
 }
 
 /* Each of the eight steps, and the extra one, comes at least once and in order. */
 static void use_ladder(const char *path)
 {
-    static char bytes[1 << 16];
-    FILE *file = fopen(path, "r");
-    size_t size = 0;
-    if (file != NULL) {
-        size = fread(bytes, 1, sizeof(bytes), file);
-        fclose(file);
-    }
-    struct cfg_diag diag = {.out = stdout, .file = path};
-    struct cfg_tree tree;
+    struct cfg_ladder *ladder = NULL;
     char number = '1';
-    CHECK_MSG(size != 0 && size < sizeof(bytes), "%s", path);
-    CHECK_EQ_U64(cfg_tree_parse(&tree, bytes, size, NULL, &diag), SHUNT_OK);
-    const struct cfg_node *kind = cfg_node_find(tree.root, "kind"), *steps = cfg_node_find(tree.root, "steps");
-    CHECK(kind != NULL && cfg_node_is(kind, "ladder") && steps != NULL && steps->kind == CFG_NODE_LIST);
-    for (const struct cfg_item *item = steps != NULL ? steps->first : NULL; item != NULL; item = item->next) {
-        char *name = step_text(item->value, "name");
+    CHECK_MSG(cfg_ladder_load(path, &ladder, stdout) == SHUNT_OK, "%s", path);
+    CHECK_MSG(ladder != NULL && named_after_file(ladder->name, path), "%s", path);
+    for (uint32_t s = 0; ladder != NULL && s < ladder->step_count; s++) {
+        const char *name = ladder->steps[s].name;
         CHECK_MSG(name[0] == number || name[0] == number + 1, "%s", name);
         number = name[0];
-        free(name);
-        check_step(path, item->value);
+        check_step(ladder, &ladder->steps[s]);
     }
     CHECK(number == '9');
-    cfg_tree_finish(&tree);
+    cfg_ladder_free(ladder);
 }
 
 static void loads_built_ins(void)
@@ -1429,7 +1474,7 @@ static void loads_built_ins(void)
     for_each_file(PLANS "/layouts", 153, use_layout);
     for_each_file(PLANS "/ladders", 1, use_ladder);
     for_each_file(PLANS "/../tests/planner/config/refused", 3, use_refused);
-    for_each_file(PLANS "/../tests/planner/config/corpus", 9, use_seed);
+    for_each_file(PLANS "/../tests/planner/config/corpus", 11, use_seed);
     unsetenv("SHUNT_PLANS");
 }
 
@@ -1502,12 +1547,15 @@ static void resolves(void)
 static const struct test_case cases[] = {
     {"refuses", refuses},
     {"refuses-forms", refuses_forms},
+    {"refuses-ladders", refuses_ladders},
     {"refuses-nul-bytes", refuses_nul_bytes},
     {"reports-all-problems", reports_all_problems},
     {"reports-problems-of-all-tensors", reports_problems_of_all_tensors},
     {"bounds-the-report", bounds_the_report},
     {"cuts-long-texts", cuts_long_texts},
     {"reads-a-model", reads_a_model},
+    {"reads-a-ladder", reads_a_ladder},
+    {"reads-an-index", reads_an_index},
     {"reads-a-cluster", reads_a_cluster},
     {"reads-a-short-cluster", reads_a_short_cluster},
     {"reads-a-layout", reads_a_layout},

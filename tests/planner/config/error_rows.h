@@ -5,7 +5,7 @@
 #ifndef SHUNT_TESTS_ERROR_ROWS_H
 #define SHUNT_TESTS_ERROR_ROWS_H
 
-enum kind { MODEL, CLUSTER, LAYOUT };
+enum kind { MODEL, CLUSTER, LAYOUT, LADDER, INDEX };
 
 struct error_row {
     enum kind kind;
