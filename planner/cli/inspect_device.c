@@ -47,6 +47,7 @@ struct device_view {
     const struct shunt_plan_device *device;
     struct shunt_plan_part part;
     struct side_sum sides[SIDE_COUNT];
+    uint32_t peer_count; /* distinct devices that it sends to or receives from */
     uint32_t round_count;
     struct round_row *rows; /* a row per round, and their total */
 };
@@ -95,6 +96,22 @@ static void count_messages(const struct shunt_plan_part *part, const struct shun
     }
 }
 
+/* Transports keep buffers for each peer: how many there are says what those may take. */
+static bool count_peers(struct device_view *view, uint32_t device_count)
+{
+    bool *met = calloc(device_count, sizeof(*met));
+
+    if (met == NULL)
+        return false;
+    for (uint32_t i = 0; i < view->part.header->message_count; i++) {
+        bool *peer = &met[view->part.messages[i].peer];
+        view->peer_count += !*peer;
+        *peer = true;
+    }
+    free(met);
+    return true;
+}
+
 /* Sums; for live bytes the most. */
 static void add_to_total(struct round_row *total, const struct round_row *row)
 {
@@ -116,8 +133,10 @@ static enum shunt_status open_view(const struct shunt_plan *plan, uint32_t devic
         return status;
     view->round_count = shunt_plan_get_header(plan)->round_count;
     view->rows = calloc(view->round_count + (size_t)1, sizeof(*view->rows));
-    if (view->rows == NULL)
+    if (view->rows == NULL || !count_peers(view, shunt_plan_get_header(plan)->device_count)) {
+        free(view->rows);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "inspect: out of memory for %" PRIu32 " rounds", view->round_count);
+    }
     count_buffers(view);
     for (uint32_t r = 0; r < view->round_count; r++) {
         const struct shunt_plan_round *round = &view->part.rounds[r];
@@ -153,6 +172,7 @@ static void print_device_head(const struct device_view *view)
     print_sum("old side", add_sums(sides[SHUNT_SIDE_FROM], sides[SHUNT_SIDE_BOTH]));
     print_sum("new side", add_sums(sides[SHUNT_SIDE_TO], sides[SHUNT_SIDE_BOTH]));
     print_sum("both", sides[SHUNT_SIDE_BOTH]);
+    printf("  peers      %6s\n", fmt_count(view->peer_count).s);
     printf("  peak       %26s %20s\n", fmt_bytes(device->peak_bytes).s, fmt_count(device->peak_bytes).s);
     for (uint32_t i = 0; i < SHUNT_PLAN_MAX_DEPTH; i++)
         printf("  staging %" PRIu32 "  %26s %20s\n", i, fmt_bytes(staging[i]).s, fmt_count(staging[i]).s);
@@ -214,6 +234,7 @@ static void json_device(struct json *json, const struct device_view *view)
     json_key_u64(json, "from_bytes", device->from_bytes);
     json_key_u64(json, "to_bytes", device->to_bytes);
     json_key_u64(json, "peak_bytes", device->peak_bytes);
+    json_key_u64(json, "peers", view->peer_count);
     json_key(json, "staging");
     json_array_begin(json);
     for (uint32_t i = 0; i < SHUNT_PLAN_MAX_DEPTH; i++)

@@ -188,6 +188,8 @@ def check_counts(plan: Path) -> None:
     all_ops = lines("inspect", plan, "--ops")
     same(sum(line["op"] not in ("send", "recv") for line in all_ops), report["schedule"]["ops"])
     devices = sorted({line["device"] for line in lines("inspect", plan, "--buffers")})
+    peers = [json.loads(out("inspect", plan, "--json", "--device", device))["peers"] for device in devices]
+    same(max(peers), report["schedule"]["max_peers"])
     for device in (devices[0], devices[-1]):
         check_device(plan, device, [line for line in all_ops if line["device"] == device])
 
@@ -202,6 +204,7 @@ def check_device(plan: Path, device: int, own: list[Line]) -> None:
     for line in own:
         counted[line["round"], "copies" if line["op"] == "copy" else line["op"] + "s"] += 1
     same(report["device"], device)
+    same(report["peers"], len({line["peer"] for line in own if "peer" in line}))
     for row in report["rounds"]:
         for key in ("allocs", "copies", "packs", "fills", "sends", "recvs", "unpacks", "frees"):
             same((row["round"], key, row[key]), (row["round"], key, counted[row["round"], key]))
