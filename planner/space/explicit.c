@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "space/explicit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,19 +80,20 @@ static enum shunt_status list_entries(struct builder *builder)
         const struct named key = {.name = holding->tensor};
         const struct named *named =
             bsearch(&key, builder->names, space->tensor_count, sizeof(*builder->names), compare_names);
-        uint32_t used = 0, wanted = 0;
+        bool left[SHUNT_STATE_COUNT];
         if (named == NULL)
             return refuse(builder, holding, "an entry", "a tensor of the model");
-        for (uint32_t s = 0; s < SHUNT_STATE_COUNT; s++)
-            wanted += holding->state[s];
+        memcpy(left, holding->state, sizeof(left));
         for (uint32_t s = 0; s < named->family->state_count; s++) {
             if (!holding->state[named->family->state[s]])
                 continue;
             *VEC_PUSH(builder->arena, &builder->entries[named->item + s]) = h;
-            used++;
+            left[named->family->state[s]] = false;
         }
-        if (used != wanted)
-            return refuse(builder, holding, "a state", "states that this layout keeps for the tensor");
+        for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
+            if (left[s])
+                return refuse(builder, holding, shunt_state_name(s), "states that this layout keeps for the tensor");
+        }
     }
     return SHUNT_OK;
 }
@@ -210,6 +212,12 @@ static bool mark_elements(const struct placement_holding *holding, unsigned char
     return true;
 }
 
+static enum shunt_status refuse_shared(const struct builder *builder, const struct cfg_holding *holding, uint32_t box)
+{
+    return refuse_box(builder, holding, &holding->boxes[box], "that shares memory with another",
+                      "each element of the buffer once");
+}
+
 /** Strides that no box of local indices describes: element by element. */
 static enum shunt_status pads_by_element(const struct builder *builder, const struct cfg_holding *holding,
                                          struct placement_variant *variant)
@@ -220,7 +228,7 @@ static enum shunt_status pads_by_element(const struct builder *builder, const st
     unsigned char *seen = ARENA_NEW(builder->arena, unsigned char, (size_t)variant->elements / 8 + 1);
     for (uint32_t h = 0; h < variant->holding_count; h++) {
         if (!mark_elements(&variant->holdings[h], seen))
-            return refuse(builder, holding, "boxes that share memory", "each element of the buffer once");
+            return refuse_shared(builder, holding, h);
     }
     for (int64_t begin = 0; begin < variant->elements;) {
         struct box boxes[2 * SHUNT_MAX_DIMS];
@@ -248,7 +256,7 @@ static enum shunt_status find_pads(const struct builder *builder, const struct c
         if (!local_box(variant, &variant->holdings[h], &box))
             return pads_by_element(builder, holding, variant);
         if (!take_box(builder->arena, &box, &pads))
-            return refuse(builder, holding, "boxes that share memory", "each element of the buffer once");
+            return refuse_shared(builder, holding, h);
     }
     for (size_t p = 0; p < pads.count; p++)
         placement_add_pad(builder->arena, variant, &pads.items[p]);
@@ -284,6 +292,11 @@ static enum shunt_status read_entry(const struct builder *builder, const struct 
 
 /* ---- one item ---------------------------------------------------------------------- */
 
+static const char *first_box(struct arena *arena, const struct placement_variant *variant)
+{
+    return variant->holding_count > 0 ? box_text(arena, &variant->holdings[0].box) : "(an empty shard)";
+}
+
 /** Overlap of two entries that do not declare it, or a rank in both. */
 static enum shunt_status check_pair(const struct builder *builder, const struct cfg_holding *a,
                                     const struct cfg_holding *b, const struct placement_variant *x,
@@ -294,9 +307,10 @@ static enum shunt_status check_pair(const struct builder *builder, const struct 
         for (uint32_t j = 0; j < y->rank_count; j++) {
             if (x->ranks[i] == y->ranks[j])
                 return shunt_fail(builder->err, SHUNT_ERR_INPUT,
-                                  "%s:%u:%u: holdings: found %s on rank %u a second time (first at line %u), expected "
-                                  "one buffer per rank",
-                                  path, b->pos.line, b->pos.column, b->tensor, y->ranks[j], a->pos.line);
+                                  "%s:%u:%u: holdings: found %s %s on rank %u a second time (first at line %u), "
+                                  "expected one buffer per rank",
+                                  path, b->pos.line, b->pos.column, b->tensor, first_box(builder->arena, y),
+                                  y->ranks[j], a->pos.line);
         }
     }
     for (uint32_t i = 0; i < x->holding_count && !(a->copy && b->copy); i++) {
@@ -311,6 +325,31 @@ static enum shunt_status check_pair(const struct builder *builder, const struct 
         }
     }
     return SHUNT_OK;
+}
+
+#define MOST_RANKS_NAMED 8
+
+/** Where the rest of a tensor is: "other parts are on rank 0, 2, 5 and 3 more". */
+static const char *holders_text(struct arena *arena, const struct placement *placement)
+{
+    size_t room = 64 + (size_t)MOST_RANKS_NAMED * 12;
+    char *text = ARENA_NEW(arena, char, room);
+    FILE *file = fmemopen(text, room, "w");
+    uint64_t count = 0;
+    if (file == NULL)
+        return "out of memory for the ranks of other parts";
+    for (uint32_t v = 0; v < placement->variant_count; v++) {
+        const struct placement_variant *variant = &placement->variants[v];
+        for (uint32_t i = 0; variant->holding_count > 0 && i < variant->rank_count; i++, count++) {
+            if (count < MOST_RANKS_NAMED)
+                fprintf(file, "%s%u", count == 0 ? "other parts are on rank " : ", ", variant->ranks[i]);
+        }
+    }
+    if (count > MOST_RANKS_NAMED)
+        fprintf(file, " and %llu more", (unsigned long long)(count - MOST_RANKS_NAMED));
+    fputs(count == 0 ? "no part of it is on any rank" : "", file);
+    fclose(file);
+    return text;
 }
 
 static enum shunt_status check_item(const struct builder *builder, uint32_t item, const struct placement *placement)
@@ -333,10 +372,12 @@ static enum shunt_status check_item(const struct builder *builder, uint32_t item
     }
     if (missing.count == 0)
         return SHUNT_OK;
-    return shunt_fail(builder->err, SHUNT_ERR_INPUT, "%s: holdings: found no rank that holds %s of %s %s, expected one",
-                      builder->layout->path, shunt_state_name(space_item->state),
+    const struct cfg_pos pos = entries != NULL ? builder->layout->holdings[entries[0]].pos : (struct cfg_pos){1, 1};
+    return shunt_fail(builder->err, SHUNT_ERR_INPUT,
+                      "%s:%u:%u: holdings: found no rank that holds %s of %s %s, expected one (%s)",
+                      builder->layout->path, pos.line, pos.column, shunt_state_name(space_item->state),
                       space_tensor_name(builder->arena, family, space_item->layer, space_item->expert),
-                      box_text(builder->arena, &missing.items[0]));
+                      box_text(builder->arena, &missing.items[0]), holders_text(builder->arena, placement));
 }
 
 static bool same_entries(const struct builder *builder, uint32_t a, uint32_t b)
