@@ -37,6 +37,12 @@ ACCEPTED: dict[str, tuple[str, dict[str, object]]] = {
     "one chunk is none": (
         sizes(8, 1, 8) + " --bf16 --num-layers-per-virtual-pipeline-stage 10 --num-layers 80",
         {"parallel": {"tp": 1, "dp": 1, "pp": 8}}),
+    "H11: 1 of 80 / 16 layers a chunk": (
+        sizes(16, 1, 16) + " --bf16 --num-layers 80 --num-layers-per-virtual-pipeline-stage 1",
+        {"parallel": {"tp": 1, "dp": 1, "pp": 16, "vpp": 5}}),
+    "H11: 5 of 80 / 16 layers a chunk": (
+        sizes(16, 1, 16) + " --bf16 --num-layers 80 --num-layers-per-virtual-pipeline-stage 5",
+        {"parallel": {"tp": 1, "dp": 1, "pp": 16}}),
     "embedding and loss counted": (
         sizes(128, 8, 8, 2) + " --bf16 --account-for-embedding-in-pipeline-split --num-layers 126 "
         "--account-for-loss-in-pipeline-split --num-layers-per-virtual-pipeline-stage 2 --model llama-3.1-405b",
@@ -150,6 +156,9 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "chunks by layers with uneven ends": (
         sizes(8, 1, 8) + " --num-layers 80 --num-layers-per-virtual-pipeline-stage 2 "
         "--decoder-first-pipeline-num-layers 9", ("--num-layers-per-virtual", "--num-virtual-stages")),
+    "H11: 2 of 80 / 16 layers a chunk": (
+        sizes(16, 1, 16) + " --num-layers 80 --num-layers-per-virtual-pipeline-stage 2",
+        ("--num-layers-per-virtual-pipeline-stage", "found 2", "80 / 16 = 5 layers of a stage")),
     "chunks on one stage": (
         sizes(8) + " --num-virtual-stages-per-pipeline-rank 2", (PP, "more than 1")),
     "uneven ends that leave too much": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -221,28 +222,67 @@ def renumbered_experts() -> str:
             found = {n for n in cells.tensorfile.read(files / f"rank-{rank:05d}.safetensors") if "expert" in n}
             same({n.split("expert.")[1][0] for n in found}, {str(rank)}, f"experts on rank {rank}")
         here.move(four, two)
-    with room(weight("layer.{i}.expert.{e}.w", 16, 6, dim=0), experts=2) as here:
-        local = [held(r, "layer.0.expert.0.w", [16, 6], "0:16, 0:6") for r in (0, 1)]
+    with room(weight("layer.{i}.expert.{e}.w", 16, 6, dim=0), experts=4) as here:
         bare = layout({}) | {"state": {"param": "bf16"}}
-        here.refused(holdings(2, local, {"param": "bf16"}), bare, "rank 0", "rank 1", "layer.0.expert.0.w")
-    return "2 -> 1, 2 -> 4, 4 -> 2"
+
+        def numbered(first: list[int]) -> Document:
+            """Two experts a rank, numbered from `first` on."""
+            names = [(rank, f"layer.0.expert.{first[rank] + e}.w") for rank in (0, 1) for e in (0, 1)]
+            return holdings(2, [held(r, name, [16, 6], "0:16, 0:6") for r, name in names], {"param": "bf16"})
+
+        here.refused(numbered([0, 0]), bare, "rank 0", "rank 1", "layer.0.expert.0.w")
+        files = here.move(numbered([0, 2]), bare)
+        found = cells.tensorfile.read(files / "rank-00000.safetensors").values()
+        same(len({array.tobytes() for _, array in found}), 4, "distinct experts")
+    return "2 -> 1, 2 -> 4, 4 -> 2; local names refused, with an offset taken"
 
 
-def expert_refits() -> str:
-    """Biases and per-expert storage under ep, gated experts under etp."""
-    degrees = [
-        {"dp": 4, "ep": 4},
+def grids(*degrees: Document) -> str:
+    """Moves around a ring of grids, flat optimizer shards on every second layout."""
+    with room(*expert_model(), layers=1, experts=4) as here:
+        for number, new in enumerate(degrees):
+            rule = {"rule": "megatron"} if number % 2 else {"rule": "none"}
+            here.move(layout(degrees[number - 1], shard=rule), layout(new, shard={"rule": "megatron"}))
+    return f"{len(degrees)} grids"
+
+
+def expert_biases() -> str:
+    """Biases of experts under an ep change: each stays with its expert."""
+    name = "layer.0.expert.{}.fc1.bias"
+    with room(*expert_model(), layers=1, experts=4) as here:
+        for ep, want in ((1, [{0, 1, 2, 3}] * 4), (2, [{0, 1}, {2, 3}] * 2), (4, [{0}, {1}, {2}, {3}])):
+            side = here.side(layout({"dp": 4, "ep": ep}))
+            same([{e for e in range(4) if ("param", name.format(e)) in a} for a in side], want, f"biases at ep {ep}")
+    return grids({"dp": 4}, {"dp": 4, "ep": 2}, {"dp": 4, "ep": 4}, {"dp": 2, "ep": 2})
+
+
+def gated_experts() -> str:
+    """Gate and up of experts under an etp change: each half is cut by itself."""
+    with room(*expert_model(), layers=1, experts=4) as here:
+        side = here.side(layout({"tp": 2, "ep": 2, "etp": 1}))
+        same(len(side[1]["param", "layer.0.expert.2.fc1.weight"].index), 16, "rows at etp 1")
+        side = here.side(layout({"tp": 2, "dp": 2, "ep": 2, "etp": 2}))
+        rows = side[1]["param", "layer.0.expert.0.fc1.weight"].index[:, 0] // 6
+        same(rows.tolist(), [4, 5, 6, 7, 12, 13, 14, 15], "rows of gate and up on the second of etp 2")
+    return grids(
         {"tp": 2, "dp": 2, "ep": 2, "etp": 2},
         {"dp": 4, "ep": 1, "etp": 4},
         {"tp": 4, "ep": 4, "etp": 1},
         {"tp": 2, "dp": 4, "ep": 2, "etp": 4},
-    ]
+    )
+
+
+def expert_storage() -> str:
+    """Each expert is an entry of its own, under its global number, however many a rank has."""
     with room(*expert_model(), layers=1, experts=4) as here:
-        for number in range(len(degrees)):
-            old, new = degrees[number - 1], degrees[number]
-            rule = {"rule": "megatron"} if number % 2 else {"rule": "none"}
-            here.move(layout(old, shard=rule), layout(new, shard={"rule": "megatron"}))
-    return f"{len(degrees)} grids"
+        for ep in (4, 1, 2):
+            files = here.move(layout({"dp": 4, "ep": 4 // ep}), layout({"dp": 4, "ep": ep}))
+            for rank in range(4):
+                found = cells.tensorfile.read(files / f"rank-{rank:05d}.safetensors")
+                kept = {n for n in found if n.startswith("param/") and n.endswith("fc2.weight")}
+                first = rank % ep * (4 // ep)
+                same(kept, {f"param/layer.0.expert.{first + e}.fc2.weight" for e in range(4 // ep)}, f"ep {ep}")
+    return "ep 4, 1, 2"
 
 
 def fp32_router_bias() -> None:
@@ -252,9 +292,35 @@ def fp32_router_bias() -> None:
         files = here.move(layout({"dp": 4, "ep": 4}), layout({"dp": 2, "ep": 2}))
         dtype, array = cells.tensorfile.read(files / "rank-00001.safetensors")["buffer/layer.0.router.bias"]
         same((dtype, len(np.unique(array))), ("F32", 256), "distinct values")
+        values = np.linspace(6.817, 7.063, 256, dtype=np.float32)
+        same(len(np.unique(values.view(np.uint32) >> 16)), 9, "what bf16 would leave of them")
+        for path in sorted((files.parent / "old").iterdir()):
+            arrays = cells.tensorfile.read(path)
+            arrays["buffer/layer.0.router.bias"] = ("F32", values.view(np.uint32))
+            cells.tensorfile.write(path, arrays)
+        plan, old = here.folder / f"move-{here.count}.plan", files.parent / "old"
+        programs.succeed("shunt-exec", plan, "--transport", "loopback", "--load", old, "--store", files)
+        for path in sorted(files.iterdir()):
+            dtype, array = cells.tensorfile.read(path)["buffer/layer.0.router.bias"]
+            same((dtype, array.tobytes()), ("F32", values.tobytes()), path.name)
 
 
 # ---- replicas ----------------------------------------------------------------------
+
+
+def spread_over_copies(here: Room, old: Document, new: Document) -> None:
+    """To sixteen other devices: each target gets each of three states once, and every copy serves as a source."""
+    here.move(old, new)
+    ops = programs.lines(here.folder / f"move-{here.count}.plan", "--ops")
+    norm = [op for op in ops if op.get("tensor") == "final_layernorm.weight"]
+    taken = Counter((op["device"], op["state"]) for op in norm if op["op"] == "unpack")
+    states = ("param", "master", "exp_avg")
+    same(taken, Counter({(device, state): 1 for device in range(16, 32) for state in states}), "writes")
+    sent = Counter({device: 0 for device in range(16)})
+    sent.update(op["device"] for op in norm if op["op"] == "pack")
+    same(sum(sent.values()), 48, "packs")
+    if min(sent.values()) < 2 or max(sent.values()) > 4:
+        raise OracleError(f"the copies do not share the work: {sent}")
 
 
 def norm_on_sixteen() -> str:
@@ -263,10 +329,11 @@ def norm_on_sixteen() -> str:
         old, new = layout({"cp": 2, "dp": 4, "tp": 2}), layout({"tp": 4, "dp": 4})
         same(len([p for p in param(here.side(old), "final_layernorm.weight") if p]), 16, "copies")
         here.move(old, new)
+        spread_over_copies(here, old, new | {"devices": list(range(16, 32))})
     with room(weight("norm", 8, stage="all")) as here:
         new = layout({}) | {"state": {"param": "bf16"}}
         entries = [held("0-2", "norm", [8], "0:8"), held(3, "norm", [8], "0:8")]
-        here.refused(holdings(4, entries, {"param": "bf16"}), new, "norm", "rank 3")
+        here.refused(holdings(4, entries, {"param": "bf16"}), new, "norm [0,8)", "rank 3", "rank 0")
         here.move(holdings(4, [held("0-3", "norm", [8], "0:8")], {"param": "bf16"}), new)
         here.move(holdings(4, [entry | {"copy": True} for entry in entries], {"param": "bf16"}), new)
         here.refused(holdings(4, [entries[0] | {"copy": True}, entries[1]], {"param": "bf16"}), new, "norm")
@@ -323,14 +390,30 @@ def peers_in_report() -> str:
             if "peer" in op:
                 peers.setdefault(op["device"], set()).add(op["peer"])
         same([len(peers[device]) for device in range(8)], [7] * 8, "peers of each device in the operations")
-    return "7 peers"
+        for device in range(8):
+            said = programs.succeed("shunt", "inspect", plan, "--device", device, "--json").out
+            same(json.loads(said)["peers"], 7, "peers of a device")
+        memory = programs.inspect(plan)["memory"]
+        cap = memory["from_max"] + memory["to_max"] + 2**30
+        capped = ("-o", plan, "--cluster", here.folder / "buffers.yaml", "--cap", f"{cap} B")
+        for buffers, fits in ((3_280_000_000, False), (512 * 2**20, True)):
+            device = {"memory": "80 GB", "transport_buffers": f"{buffers} B"}
+            cells.write(here.folder / "buffers.yaml", cells.CLUSTER | {"device": device})
+            if fits:
+                programs.succeed("shunt", "plan", *paths, *capped)
+                peak = programs.inspect(plan)["memory"]["peak"]
+                same(buffers < peak <= cap, True, "the peak has the transport's buffers and stays under the cap")
+            else:
+                said = programs.refused("shunt", "plan", *paths, *capped)
+                same(f"reserve and transport {buffers} B" in said, True, said)
+    return "7 peers; a cap of the state and 1 GiB: refused with 3.28 GB of transport buffers, kept with 512 MiB"
 
 
 def indivisible_chunks() -> str:
     """H11: 80 layers on 16 stages are 5 each: not 2 chunks, but 1 or 5."""
     with room(weight("layer.{i}.w", 1), layers=80) as here:
         old = layout({"pp": 8})
-        here.refused(old, layout({"pp": 16, "vpp": 2}), "80")
+        here.refused(old, layout({"pp": 16, "vpp": 2}), "parallel.vpp", "80 layers, pp is 16, vpp is 2")
         for vpp in (1, 5):
             new = layout({"pp": 16, "vpp": vpp})
             names = [name for arrays in here.side(new) for state, name in arrays if state == "param"]
@@ -342,12 +425,16 @@ def indivisible_chunks() -> str:
 def global_layers() -> None:
     """H14: stage 1 of pp 2 gets global layers 2 and 3; local names on two ranks are refused."""
     with room(weight("layer.{i}.w", 6, 2), layers=4) as here:
-        files = here.move(layout({"dp": 2}), layout({"pp": 2}))
-        found = cells.tensorfile.read(files / "rank-00001.safetensors")
-        same({n.split("layer.")[1][0] for n in found}, {"2", "3"}, "layers on stage 1")
+        every = {"state": ADAM | {"grad": "fp32"}}
+        files = here.move(layout({"dp": 2}) | every, layout({"pp": 2}) | every)
+        found = set(cells.tensorfile.read(files / "rank-00001.safetensors"))
+        want = {f"{state}/layer.{i}.w" for state in every["state"] for i in (2, 3)}
+        same(found, want, "layers on stage 1 in params, grads and optimizer state")
         local = [held(r, f"layer.{i}.w", [6, 2], "0:6, 0:2") for r in (0, 1) for i in (0, 1)]
         bare = layout({}) | {"state": {"param": "bf16"}}
         here.refused(holdings(2, local, {"param": "bf16"}), bare, "layer.0.w", "rank 0", "rank 1")
+        shifted = [held(r, f"layer.{2 * r + i}.w", [6, 2], "0:6, 0:2") for r in (0, 1) for i in (0, 1)]
+        here.move(holdings(2, shifted, {"param": "bf16"}), bare)
 
 
 # ---- flat and uneven shards ------------------------------------------------------------
@@ -426,13 +513,32 @@ def heads_across_ranks() -> str:
     return "8.5 heads a rank -> 8 heads, 4 copies of each key/value head"
 
 
+def split_query_heads() -> str:
+    """H19: of 64 query heads under raw rows over tp 8, four are split 64 to 64 rows over two ranks."""
+    name = "layer.0.linear_qkv.weight"
+    with room(weight("layer.{i}.linear_qkv.weight", 8704, 2, dim=0), heads=64, kv_heads=2) as here:
+        side = here.side(layout({"tp": 8}) | {"state": {"param": "bf16"}})
+        owner = np.empty(8704, np.int64)
+        for rank, arrays in enumerate(side):
+            rows = arrays["param", name].index[:, 0] // 2
+            same(len(rows), 1088, f"rows of rank {rank}")
+            owner[rows] = rank
+        heads = [Counter(owner[h // 32 * 4352 + h % 32 * 128 :][:128].tolist()) for h in range(64)]
+        split = {h: dict(ranks) for h, ranks in enumerate(heads) if len(ranks) > 1}
+        want = {8: {0: 64, 1: 64}, 25: {2: 64, 3: 64}, 40: {4: 64, 5: 64}, 57: {6: 64, 7: 64}}
+        same(split, want, "query heads on two ranks")
+    return "heads 8, 25, 40, 57"
+
+
 def empty_shards() -> str:
     """H20: six elements over 4 -> 3 -> 4 ranks, three rows over 8."""
     with room(weight("w", 6, stage="all")) as here:
         for form in (fsdp, sharded_mesh):
             same([len(p or []) for p in param(here.side(form(4)), "w")], [2, 2, 2, 0], "sizes")
-            here.move(form(4), form(3))
-            here.move(form(3), form(4))
+            for old, new in ((4, 3), (3, 4)):
+                here.move(form(old), form(new))
+                ops = programs.lines(here.folder / f"move-{here.count}.plan", "--ops")
+                same([op for op in ops if op["device"] == 3 and "peer" in op], [], "messages of rank 3")
     with room(weight("w", 3, 5, stage="all")) as here:
         for form in (fsdp, sharded_mesh):
             same([len(p or []) // 5 for p in param(here.side(form(8)), "w")], [1, 1, 1, 0, 0, 0, 0, 0], "rows")
@@ -560,11 +666,14 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("H15 57 elements", fifty_seven),
     ("H18 FSDP on top of TP, odd dimension", strided_table),
     ("H19 rank cuts inside heads", heads_across_ranks),
+    ("H19 query heads on two ranks", split_query_heads),
     ("H20 empty shards", empty_shards),
     ("empty shards keep their dimensions", empty_shapes),
     ("empty shards of columns in holdings form", explicit_columns),
-    ("refit: experts under ep and etp", expert_refits),
-    ("refit: packed mixer tensors", packed_mixers),
+    ("refit: expert biases under an ep change", expert_biases),
+    ("refit: gated experts under an etp change", gated_experts),
+    ("refit: per-expert storage under ep", expert_storage),
+    ("refit: Mamba and GDN packed tensors under tp", packed_mixers),
     ("refit: vocabulary padded differently", vocabularies),
     ("refit: sides that differ are refused", unlike_sides),
     ("refit: uneven pipelines", uneven_pipelines),

@@ -204,7 +204,9 @@ def degree_of(options: Options, at: Grid, layers: int | None, part: Split, each:
         return 1
     places = layers + part.embedding + part.loss
     if each == 0 or places % (at.pp * each) != 0:
-        options.refuse(shown, each, f"a number that divides the {places} layers over pp {at.pp}")
+        stage = f"{places} / {at.pp} = {places // at.pp} layers of a stage"
+        over = f"{places} layers over pp {at.pp}"
+        options.refuse(shown, each, f"a number that divides the {over if places % at.pp else stage}")
         return 1
     return places // at.pp // each
 
