@@ -1,219 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "space/registry.h"
 
-#include <string.h>
-
-#include "space/stages.h"
-
-/** One tensor in registration order. */
-struct entry {
-    uint32_t family, tensor;
-    int64_t elements;
-    uint8_t dtype; /* of the weight: each has buffers of its own */
-    bool expert;   /* goes to the expert buffer */
-    bool shared;   /* an embedding with replicas on other stages */
-};
-
-typedef VEC(struct entry) entry_list;
+#include "space/listing.h"
 
 struct registry {
     struct arena *arena;
     const struct registry_input *input;
-    uint32_t *order; /* trainable families */
-    uint32_t order_count;
+    struct listing listing;
+    int64_t stage; /* at hand */
     struct flat_place *places;
-    const struct space_family *conflict; /* a tied tensor with unlike places */
-    const struct space_family *mixed;    /* a tensor of another dtype in a flat parameter */
+    const struct space_family *mixed; /* a tensor of another dtype in a flat parameter */
 };
 
-static bool is_trainable(const struct space_family *family)
-{
-    return family->state[0] == SHUNT_STATE_PARAM;
-}
-
-/* ---- order ------------------------------------------------------------------- */
-
-static uint32_t find_family(const struct space *space, const char *name)
-{
-    for (uint32_t f = 0; f < space->family_count; f++) {
-        if (strcmp(space->families[f].name, name) == 0)
-            return f;
-    }
-    return UINT32_MAX;
-}
-
-static enum shunt_status order_as_listed(struct registry *registry, struct shunt_err *err)
-{
-    const struct cfg_layout *layout = registry->input->layout;
-    const struct cfg_shard *shard = &layout->shard;
-    const struct space *space = registry->input->space;
-    bool *seen = ARENA_NEW(registry->arena, bool, space->family_count);
-    for (uint32_t i = 0; i < shard->order_count; i++) {
-        uint32_t f = find_family(space, shard->order[i]);
-        if (f == UINT32_MAX || !is_trainable(&space->families[f]) || seen[f])
-            return shunt_fail(err, SHUNT_ERR_INPUT,
-                              "%s:%u:%u: shard.order[%u]: found \"%.200s\", expected each trainable tensor of %s once",
-                              layout->path, shard->order_pos.line, shard->order_pos.column, i, shard->order[i],
-                              space->model->name);
-        seen[f] = true;
-        registry->order[registry->order_count++] = f;
-    }
-    for (uint32_t f = 0; f < space->family_count; f++) {
-        if (is_trainable(&space->families[f]) && !seen[f])
-            return shunt_fail(err, SHUNT_ERR_INPUT,
-                              "%s:%u:%u: shard.order: found no \"%.200s\", expected each trainable tensor of %s once",
-                              layout->path, shard->order_pos.line, shard->order_pos.column, space->families[f].name,
-                              space->model->name);
-    }
-    return SHUNT_OK;
-}
-
-static enum shunt_status order_families(struct registry *registry, struct shunt_err *err)
-{
-    const struct space *space = registry->input->space;
-    registry->order = ARENA_NEW(registry->arena, uint32_t, space->family_count);
-    if (registry->input->layout->shard.order != NULL)
-        return order_as_listed(registry, err);
-    for (uint32_t f = 0; f < space->family_count; f++) {
-        if (is_trainable(&space->families[f]))
-            registry->order[registry->order_count++] = f;
-    }
-    return SHUNT_OK;
-}
-
-/* ---- entries of a chunk --------------------------------------------------------- */
-
-static void add_entry(struct registry *registry, entry_list *list, uint32_t f, uint32_t layer_index, uint32_t expert,
-                      bool shared)
-{
-    const struct space_family *family = &registry->input->space->families[f];
-    *VEC_PUSH(registry->arena, list) =
-        (struct entry){.family = f,
-                       .tensor = family->tensor_begin + layer_index * family->expert_count + expert,
-                       .elements = registry->input->family_elements[f],
-                       .dtype = family->dtype[0],
-                       .expert = family->expert && registry->input->expert_buffer,
-                       .shared = shared};
-}
-
-/** Length of a family's module: its name up to the last dot. */
-static size_t module_length(const struct space_family *family)
-{
-    const char *dot = strrchr(family->name, '.');
-    return dot == NULL ? strlen(family->name) : (size_t)(dot - family->name);
-}
-
-static bool same_module(const struct space_family *a, const struct space_family *b)
-{
-    size_t length = module_length(a);
-    return a->expert && b->expert && length == module_length(b) && memcmp(a->name, b->name, length) == 0;
-}
-
-/** Index of a layer among a family's layers; UINT32_MAX if it has none there. */
-static uint32_t layer_index_of(const struct space_family *family, int64_t layer)
-{
-    for (uint32_t l = 0; l < family->layer_count; l++) {
-        if (family->layers[l] == layer)
-            return l;
-    }
-    return UINT32_MAX;
-}
-
-/** Families order[begin, end) of one module: expert by expert, or a single tensor. */
-static void add_module(struct registry *registry, entry_list *list, uint32_t begin, uint32_t end, int64_t layer,
-                       bool shared)
-{
-    const struct space_family *families = registry->input->space->families;
-    int64_t experts = families[registry->order[begin]].expert ? registry->input->local_experts : 1;
-    for (int64_t e = 0; e < experts; e++) {
-        for (uint32_t i = begin; i < end; i++) {
-            uint32_t f = registry->order[i];
-            uint32_t index = families[f].stage == CFG_STAGE_LAYER ? layer_index_of(&families[f], layer) : 0;
-            if (index != UINT32_MAX)
-                add_entry(registry, list, f, index, (uint32_t)e, shared);
-        }
-    }
-}
-
-static uint32_t module_end(const struct registry *registry, uint32_t begin, uint32_t limit)
-{
-    const struct space_family *families = registry->input->space->families;
-    uint32_t end = begin + 1;
-    while (end < limit && same_module(&families[registry->order[begin]], &families[registry->order[end]]))
-        end++;
-    return end;
-}
-
-/** A run of per-layer families: layer by layer. */
-static void add_layers(struct registry *registry, entry_list *list, uint32_t begin, uint32_t end, int64_t chunk)
-{
-    const struct pipeline *pipeline = registry->input->pipeline;
-    for (int64_t layer = pipeline->chunk_begin[chunk]; layer < pipeline->chunk_begin[chunk + 1]; layer++) {
-        for (uint32_t i = begin; i < end;) {
-            uint32_t next = module_end(registry, i, end);
-            add_module(registry, list, i, next, layer, false);
-            i = next;
-        }
-    }
-}
-
-/** Where in its chunks a family without layers stands: in document order, or behind all others for the tied head. */
-enum position { POSITION_NONE, POSITION_HERE, POSITION_END };
-
-static enum position position_in(const struct pipeline *pipeline, const struct space_family *family, int64_t chunk)
-{
-    struct stages stages = stages_of(pipeline, family, 0);
-    if (stages.all) /* the first chunk of every stage */
-        return chunk < pipeline->stages ? POSITION_HERE : POSITION_NONE;
-    for (uint32_t i = 0; i < stages.count; i++) {
-        if (stages.chunks[i] != chunk)
-            continue;
-        bool head = i > 0 && family->tied_last && chunk == pipeline->loss_chunk;
-        return head ? POSITION_END : POSITION_HERE;
-    }
-    return POSITION_NONE;
-}
-
-static void add_single(struct registry *registry, entry_list *list, uint32_t begin, uint32_t end, int64_t chunk,
-                       enum position wanted)
-{
-    const struct pipeline *pipeline = registry->input->pipeline;
-    const struct space_family *family = &registry->input->space->families[registry->order[begin]];
-    struct stages stages = stages_of(pipeline, family, 0);
-    if (position_in(pipeline, family, chunk) == wanted)
-        add_module(registry, list, begin, end, 0, stages.count > 1);
-}
-
-static entry_list list_chunk(struct registry *registry, int64_t chunk)
-{
-    const struct space_family *families = registry->input->space->families;
-    entry_list list = {0};
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < registry->order_count;) {
-            uint32_t end = i + 1;
-            if (families[registry->order[i]].stage == CFG_STAGE_LAYER) {
-                while (end < registry->order_count && families[registry->order[end]].stage == CFG_STAGE_LAYER)
-                    end++;
-                if (pass == 0)
-                    add_layers(registry, &list, i, end, chunk);
-            } else {
-                end = module_end(registry, i, registry->order_count);
-                add_single(registry, &list, i, end, chunk, pass == 0 ? POSITION_HERE : POSITION_END);
-            }
-            i = end;
-        }
-    }
-    return list;
-}
-
-/* ---- rules ---------------------------------------------------------------------- */
-
+/** Stages come in turn: a tied tensor gets a place on each of its own. */
 static void set_place(struct registry *registry, const struct entry *entry, int64_t start, int64_t bucket)
 {
-    struct flat_place *place = &registry->places[entry->tensor];
-    if (place->bucket != 0 && (place->start != start || place->bucket != bucket))
-        registry->conflict = &registry->input->space->families[entry->family];
-    *place = (struct flat_place){.start = start, .bucket = bucket};
+    if (entry->tensor == LISTING_UNUSED)
+        return;
+    struct flat_place *last = &registry->places[entry->tensor];
+    const struct flat_place place = {.start = start, .bucket = bucket, .stage = registry->stage};
+    if (last->bucket == 0) {
+        *last = place;
+        return;
+    }
+    while (last->next != NULL)
+        last = last->next;
+    last->next = ARENA_NEW(registry->arena, struct flat_place, 1);
+    *last->next = place;
 }
 
 static int64_t round_up(int64_t value, int64_t multiple)
@@ -284,7 +97,7 @@ static void place_megatron(struct registry *registry, const entry_list *list, in
     }
 }
 
-/** One flat group of the entries [begin, end) that match: starts at multiples of `align`, the end at one of `multiple`. */
+/** One flat group of those of [begin, end) that match: starts at multiples of `align`, the end at one of `multiple`. */
 static void place_group(struct registry *registry, const entry_list *list, size_t begin, size_t end, bool expert,
                         int64_t align, int64_t multiple)
 {
@@ -353,7 +166,7 @@ static void place_stage(struct registry *registry, int64_t stage)
     const struct cfg_shard *shard = &registry->input->layout->shard;
     entry_list all = {0};
     for (int64_t chunk = stage; chunk < pipeline->chunks; chunk += pipeline->stages) {
-        entry_list list = list_chunk(registry, chunk);
+        entry_list list = listing_chunk(&registry->listing, chunk);
         for (size_t i = 0; i < list.count; i++)
             *VEC_PUSH(registry->arena, &all) = list.items[i];
         if (shard->rule == CFG_SHARD_MEGATRON) {
@@ -372,23 +185,17 @@ enum shunt_status registry_build(struct arena *arena, const struct registry_inpu
 {
     struct registry registry = {.arena = arena, .input = input};
     registry.places = ARENA_NEW(arena, struct flat_place, input->space->tensor_count);
-    enum shunt_status status = order_families(&registry, err);
+    enum shunt_status status = listing_init(&registry.listing, arena, input, err);
     if (status != SHUNT_OK)
         return status;
-    for (int64_t stage = 0; stage < input->pipeline->stages; stage++)
-        place_stage(&registry, stage);
+    for (registry.stage = 0; registry.stage < input->pipeline->stages; registry.stage++)
+        place_stage(&registry, registry.stage);
     if (registry.mixed != NULL)
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                           "%s:%u:%u: shard.rule: found a rule that puts %s into one flat group with tensors of another "
                           "dtype (not supported: a flat group of several dtypes)",
                           input->layout->path, input->layout->shard.pos.line, input->layout->shard.pos.column,
                           registry.mixed->name);
-    if (registry.conflict != NULL)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "%s:%u:%u: shard.rule: found a rule under which the replicas of %s are cut unlike on their "
-                          "stages (not supported: a tied tensor with unlike shards)",
-                          input->layout->path, input->layout->shard.pos.line, input->layout->shard.pos.column,
-                          registry.conflict->name);
     *places_out = registry.places;
     return SHUNT_OK;
 }

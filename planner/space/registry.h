@@ -7,18 +7,21 @@
  * the buffer's equal cuts can be found. Offsets are counted in elements of the tensor-parallel
  * local tensors and are the same for every tp index.
  *
- * Registration order inside a chunk: families as the layout's `shard.order` lists them, else as the
- * model document does; a run of per-layer families is repeated layer by layer; experts of one module
- * stand side by side (weight 0, bias 0, weight 1, bias 1, ...). Source: layout-facts.md 4 and 5.
+ * Tensors stand in registration order (listing.h). Source: layout-facts.md 4 and 5.
  */
 
 #include "space/pipeline.h"
 #include "space/space.h"
 
-/** Place of a tensor: [start, start + elements) of a bucket that is cut into equal shards. */
+/**
+ * Place of a tensor: [start, start + elements) of a bucket that is cut into equal shards. A tied tensor has a
+ * place on each of its stages, and its copies may lie unlike there.
+ */
 struct flat_place {
     int64_t start;
     int64_t bucket; /* elements of the bucket, pads included; 0: the tensor is in no flat buffer */
+    int64_t stage;
+    struct flat_place *next; /* on the next stage that has one */
 };
 
 struct registry_input {
@@ -34,7 +37,7 @@ struct registry_input {
 /**
  * @param places_out  by tensor; for experts those of ep index 0, which every ep index repeats
  * @return SHUNT_ERR_INPUT (shard.order names no family, or leaves one out),
- *         SHUNT_ERR_UNSUPPORTED (replicas of a tied tensor lie unlike on their stages)
+ *         SHUNT_ERR_UNSUPPORTED (tensors of several dtypes in one flat group)
  */
 enum shunt_status registry_build(struct arena *arena, const struct registry_input *input,
                                  struct flat_place **places_out, struct shunt_err *err);

@@ -81,11 +81,12 @@ struct family_placer {
     VEC(struct base) bases;
 };
 
-/** Placement of the tensors of a family on the same stages and ep index, and of their shards where all are cut alike. */
+/** Placement of the tensors of a family on the same stages and ep index, and of their shards if all are cut alike. */
 struct base {
     struct stages stages;
     int64_t ep;
     uint32_t placement, sharded; /* numbers; UINT32_MAX: not made */
+    struct shard_deal *deals;    /* of its ranks; NULL: not made */
 };
 
 static uint32_t add_placement(struct arena *arena, placement_vec *list, const struct placement *placement)
@@ -140,9 +141,16 @@ static uint32_t place_shards(struct family_placer *placer, placement_vec *list, 
     const struct shard_group *group = placer->family->expert ? &placer->groups->expert : &placer->groups->dense;
     if (placer->places == NULL && base->sharded != UINT32_MAX)
         return base->sharded;
+    if (base->deals == NULL)
+        base->deals = shard_deal(placer->arena, &placer->side->grid, group, &list->items[base->placement]);
     struct placement placement = {0};
-    shard_placement(placer->arena, placer->side->layout, &placer->side->grid, group, &list->items[base->placement],
-                    placer->places == NULL ? NULL : &placer->places[tensor], &placement);
+    const struct shard_input input = {.rule = placer->side->layout->shard.rule,
+                                      .grid = &placer->side->grid,
+                                      .group = group,
+                                      .base = &list->items[base->placement],
+                                      .deals = base->deals,
+                                      .places = placer->places == NULL ? NULL : &placer->places[tensor]};
+    shard_placement(placer->arena, &input, &placement);
     base->sharded = add_placement(placer->arena, list, &placement);
     return base->sharded;
 }

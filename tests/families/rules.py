@@ -55,6 +55,7 @@ class Instance:
     layer: int | None
     expert: bool
     shared: bool  # an embedding that several stages keep equal
+    used: bool = True  # False: takes room in a flat buffer, and is no state
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,21 @@ def single_instances(block: list[Document], k: int, pp: int, held: range) -> lis
     return [Instance(name, tensor, k, None, expert, shared) for name, tensor in names]
 
 
-def chunk_instances(model: Document, line: list[Chunk], k: int, pp: int, held: range) -> list[Instance]:
+def is_head(tensor: Document, chunk: Chunk, rule: str) -> bool:
+    """Whether a chunk's copy of a tied embedding is an output layer: DeepSpeed's are modules that come first."""
+    embedding = chunk.embedding or ("mtp" in tied(tensor) and chunk.mtp)
+    return "last" in tied(tensor) and chunk.loss and not embedding and rule not in ("zero1", "zero2")
+
+
+def unused_heads(model: Document, line: list[Chunk], k: int, pp: int) -> list[Instance]:
+    """Megatron builds the output layer of the last chunk even if the prediction block has brought the embedding."""
+    if pp == 1 or not (line[k].loss and line[k].mtp):
+        return []
+    both = [tensor for tensor in model["tensors"] if tied(tensor) == {"last", "mtp"}]
+    return [Instance(f"unused {tensor['name']}", tensor, k, None, False, False, used=False) for tensor in both]
+
+
+def chunk_instances(model: Document, line: list[Chunk], k: int, pp: int, held: range, rule: str) -> list[Instance]:
     """Tensors of one chunk in registration order; the last stage's copy of a tied embedding is the head."""
     result: list[Instance] = []
     heads: list[Instance] = []
@@ -293,9 +308,9 @@ def chunk_instances(model: Document, line: list[Chunk], k: int, pp: int, held: r
             for layer in line[k].layers:
                 result += layer_instances(model, block, layer, k, held)
         elif on_chunk(model, block[0], line, k, pp):
-            head = "last" in tied(block[0]) and line[k].loss and not line[k].embedding
+            head = is_head(block[0], line[k], rule)
             (heads if head else result).extend(single_instances(block, k, pp, held))
-    return result + heads
+    return result + heads + (unused_heads(model, line, k, pp) if rule == "megatron" else [])
 
 
 def rank_instances(model: Document, layout: Document, spot: Spot) -> list[Instance]:
@@ -303,9 +318,10 @@ def rank_instances(model: Document, layout: Document, spot: Spot) -> list[Instan
     line, pp = chunks(model, layout), sizes(layout)["pp"]
     share = model.get("experts", 0) // expert_sizes(layout)["ep"]
     held = range(spot.expert["ep"] * share, (spot.expert["ep"] + 1) * share)
+    rule = layout.get("shard", {}).get("rule", "none")
     result: dict[str, Instance] = {}
     for k in range(spot.dense["pp"], len(line), pp):
-        for instance in chunk_instances(model, line, k, pp, held):
+        for instance in chunk_instances(model, line, k, pp, held, rule):
             result.setdefault(instance.name, instance)
     return list(result.values())
 
@@ -519,7 +535,7 @@ def rank_map(model: Document, layout: Document, rank: int) -> dict[Key, Local]:
     if rule in ("megatron", "zero1", "zero2", "fsdp1"):
         places = flat_places(found, layout, {name: index.size for name, index in base.items()})
     result = scalars(model)
-    for i in found:
+    for i in filter(lambda instance: instance.used, found):
         for state, dtype in states_of(i.tensor, layout):
             index: np.ndarray | None = base[i.name]
             if is_sharded(rule, state):

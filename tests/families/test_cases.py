@@ -180,6 +180,59 @@ def tied_buffers() -> None:
         here.move(old, layout({"dp": 2}, shard={"rule": "megatron"}))
 
 
+def unused_output_layer() -> None:
+    """Tied, and a prediction block on the last stage: Megatron has an output layer there that nothing uses."""
+    tensors = [
+        weight("emb", 1000, stage="first", tied=["last", "mtp"]),
+        weight("layer.{i}.proj", 300),
+        weight("mtp.proj", 200, stage="mtp"),
+    ]
+    with room(*tensors, layers=2) as here:
+        old = layout({"dp": 4, "pp": 2}, shard={"rule": "megatron"})
+        side = here.side(old)
+        # backwards: the unused one [0, 1000), mtp.proj [1024, 1224), proj [1280, 1580), 4 x 416; the embedding alone
+        held = [sorted(name for state, name in side[r] if state == "master") for r in range(4, 8)]
+        same(held, [["emb"], ["emb"], ["emb", "mtp.proj"], ["emb", "layer.1.proj"]], "last stage")
+        same([side[r]["master", "emb"].index[0] for r in range(8)], [0, 256, 512, 768] * 2, "starts of emb")
+        here.move(old, layout({"dp": 2}, shard={"rule": "megatron"}))
+        # the block in a chunk of its own: no output layer is in the way, and all three copies are alone
+        apart = layout({"dp": 4, "pp": 4}, pipeline={"layout": "Et|t|m|L"}, shard={"rule": "megatron"})
+        held = [sorted(name for state, name in here.side(apart)[r] if state == "master") for r in (8, 9, 12, 15)]
+        same(held, [["emb", "mtp.proj"], ["emb", "mtp.proj"], ["emb"], ["emb"]], "stages 2 and 3")
+        here.move(old, apart)
+
+
+def copies_cut_unlike() -> str:
+    """Flat groups of two stages are of unlike size: each has all of a tied tensor, cut its own way."""
+    tensors = [weight("emb", 19, 3, stage="first", tied="last"), weight("layer.{i}.w", 10)]
+    with room(*tensors, layers=3) as here:
+        one = layout({"dp": 3}, shard={"rule": "zero1"})
+        for rule in ("zero1", "zero2"):
+            old = layout({"dp": 2, "pp": 2}, pipeline={"first": 1}, shard={"rule": rule})
+            side = here.side(old)
+            # 57 + 10 padded to 68, 57 + 20 padded to 80: tied tensors come first on every stage
+            ranges = [(int(a["master", "emb"].index[0]), a["master", "emb"].index.size) for a in side]
+            same(ranges, [(0, 34), (34, 23), (0, 40), (40, 17)], f"{rule}: parts of emb")
+            here.move(old, one)
+            here.move(one, old)
+            here.move(old, layout({"dp": 3, "pp": 3}, shard={"rule": rule}))
+            boxes = cells.explicit(here.write(old), here.folder / "boxes.yaml")
+            sides = cells.sides_of(here.model, old, one)
+            cells.check_move((boxes, here.write(one)), sides, here.folder / "boxes.plan", "replay")
+        old = layout({"dp": 2, "pp": 2}, pipeline={"first": 1}, shard={"rule": "fsdp1", "use_orig_params": False})
+        # the output layer comes last, and has the flat parameter of the rest to itself: 57 in two
+        ranges = [(int(a["param", "emb"].index[0]), a["param", "emb"].index.size) for a in here.side(old)]
+        same(ranges, [(0, 29), (29, 28)] * 2, "fsdp1: parts of emb")
+        here.move(old, one | {"shard": {"rule": "fsdp1"}})
+    tensors.append(weight("norm", 5, stage="final"))
+    with room(*tensors, layers=3) as here:
+        old = layout({"dp": 2, "pp": 2}, pipeline={"first": 1}, shard={"rule": "fsdp1", "use_orig_params": False})
+        ranges = [(int(a["param", "emb"].index[0]), a["param", "emb"].index.size) for a in here.side(old)]
+        same(ranges, [(0, 29), (29, 28), (0, 26), (26, 31)], "fsdp1 behind a norm: parts of emb")
+        here.move(old, layout({"dp": 3, "pp": 3}, shard={"rule": "fsdp1"}))
+    return "zero1, zero2, fsdp1"
+
+
 def buffers_by_dtype() -> None:
     """A weight of another dtype lies in a buffer of its own: the others' places do not move."""
     tensors = [
@@ -344,7 +397,8 @@ def embedding_on_two_stages() -> str:
     """H5: the embedding's copy of the prediction block, pp 2 -> 1, 2 -> 4, with optimizer state."""
     name = "embed.weight"
     model = toys.dense() | {"layers": 4}
-    for shard in ("none", "megatron", "fsdp2"):
+    rules_tried = ("none", "megatron", "zero1", "zero2", "zero3", "fsdp1", "fsdp2")
+    for shard in rules_tried:
         with room(*model["tensors"], layers=4, heads=4, scalars=[STEP]) as here:
             two, one, four = (layout({"pp": pp, "dp": 2}, shard={"rule": shard}) for pp in (2, 1, 4))
             for side, stages in ((two, [0, 1]), (one, [0]), (four, [0, 3])):
@@ -360,7 +414,7 @@ def embedding_on_two_stages() -> str:
         entries = [held(r, name, [6, 2], "0:6, 0:2") for r in (0, 1)]
         bare = layout({}) | {"state": {"param": "bf16"}}
         here.refused(holdings(2, entries, {"param": "bf16"}), bare, name, "rank 0", "rank 1")
-    return "3 rules"
+    return f"{len(rules_tried)} rules"
 
 
 # ---- states and order ----------------------------------------------------------------
@@ -654,6 +708,8 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("worked example: pipelines", worked_pipelines),
     ("worked example: buffers of the distributed optimizer", worked_buffers),
     ("worked example: a tied embedding's bucket", tied_buffers),
+    ("tied, with a prediction block on the last stage", unused_output_layer),
+    ("copies of a tied tensor that are cut unlike", copies_cut_unlike),
     ("a weight of another dtype has a flat buffer of its own", buffers_by_dtype),
     ("H1 experts keep their identity", renumbered_experts),
     ("H2 a norm on sixteen ranks", norm_on_sixteen),

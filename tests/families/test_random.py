@@ -185,8 +185,6 @@ class Dice:
         """A rule with its options; None if this try does not fit."""
         shard: Document = {"rule": self.draw.choice(RULES)}
         rule = shard["rule"]
-        if rule in ("zero1", "fsdp1") and self.tied and parallel["pp"] > 1:
-            return None  # the copies would be cut unlike, which is refused
         if rule in ("zero1", "fsdp1") and self.mixed:
             return None  # refused: one flat group of two dtypes
         if rule == "fsdp1" and self.moe and rules.expert_buffer({"parallel": parallel}):

@@ -467,6 +467,26 @@ static void unlike_states_are_refused(void)
 
 /* ---- flat shards ---------------------------------------------------------------- */
 
+/** Flat places of a model's tensors on a shard group of the layout's dp; `elements` by tensor. */
+static const struct flat_place *flat_places(struct arena *arena, const struct cfg_model *of,
+                                            const struct cfg_layout *layout, const int64_t *elements)
+{
+    struct space *space;
+    struct pipeline pipeline;
+    struct flat_place *places = NULL;
+    struct shunt_err err = {0};
+    CHECK(space_build(arena, of, layout, layout, &space, &err) == SHUNT_OK);
+    CHECK_MSG(pipeline_build(arena, layout, of, &pipeline, &err) == SHUNT_OK, "%s", err.text);
+    const struct registry_input input = {.layout = layout,
+                                         .space = space,
+                                         .pipeline = &pipeline,
+                                         .family_elements = elements,
+                                         .shards = layout->size[CFG_AXIS_DP],
+                                         .expert_shards = 1};
+    CHECK_MSG(registry_build(arena, &input, &places, &err) == SHUNT_OK, "%s", err.text);
+    return places;
+}
+
 /** The worked example of layout-facts.md 4.5, one bucket row per tensor: start and bucket of each. */
 static void megatron_buckets(void)
 {
@@ -481,7 +501,7 @@ static void megatron_buckets(void)
     };
     static const struct {
         int64_t dp, bucket;
-        struct flat_place want[7]; /* start inside the bucket, length of the bucket */
+        struct flat_place want[7]; /* start inside the bucket, length of the bucket, stage 0 */
     } rows[] = {
         {4, 1000, {{0, 1024}, {832, 1152}, {768, 1152}, {64, 1152}, {0, 1152}, {512, 1536}, {0, 1536}}},
         {3, 0, {{2624, 3840}, {2304, 3840}, {2240, 3840}, {1536, 3840}, {1472, 3840}, {512, 3840}, {0, 3840}}},
@@ -492,24 +512,12 @@ static void megatron_buckets(void)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct cfg_layout layout = plain_layout();
         struct arena arena;
-        struct space *space;
-        struct pipeline pipeline;
-        struct flat_place *places;
-        struct shunt_err err = {0};
         layout.size[CFG_AXIS_DP] = rows[i].dp;
         layout.shard =
             (struct cfg_shard){.rule = CFG_SHARD_MEGATRON, .instances = 1, .bucket_elements = rows[i].bucket};
         arena_init(&arena);
         if (setjmp(arena.on_failure) == 0) {
-            CHECK(space_build(&arena, &flat_model, &layout, &layout, &space, &err) == SHUNT_OK);
-            CHECK(pipeline_build(&arena, &layout, &flat_model, &pipeline, &err) == SHUNT_OK);
-            const struct registry_input input = {.layout = &layout,
-                                                 .space = space,
-                                                 .pipeline = &pipeline,
-                                                 .family_elements = elements,
-                                                 .shards = rows[i].dp,
-                                                 .expert_shards = 1};
-            CHECK_MSG(registry_build(&arena, &input, &places, &err) == SHUNT_OK, "%s", err.text);
+            const struct flat_place *places = flat_places(&arena, &flat_model, &layout, elements);
             for (int t = 0; t < 7; t++)
                 CHECK_MSG(places[t].start == rows[i].want[t].start && places[t].bucket == rows[i].want[t].bucket,
                           "row %zu tensor %s: %lld of %lld", i, example[t].name, (long long)places[t].start,
@@ -519,6 +527,85 @@ static void megatron_buckets(void)
     }
 }
 
+/** A tensor of 1000 that is tied, two layers of 300, a prediction block of 200; two shards. */
+struct tied_row {
+    const char *what, *string;
+    int64_t pp;
+    enum cfg_shard_rule rule;
+    bool last, mtp;
+    uint32_t copies;
+    struct flat_place want[3]; /* start, bucket, stage */
+    struct flat_place layer1;
+};
+
+static bool same_place(const struct flat_place *a, const struct flat_place *b)
+{
+    return a->start == b->start && a->bucket == b->bucket && a->stage == b->stage;
+}
+
+static void check_places(const struct tied_row *row, const struct flat_place *places)
+{
+    uint32_t n = 0;
+    for (const struct flat_place *place = &places[0]; place != NULL && n < row->copies; place = place->next, n++)
+        CHECK_MSG(same_place(place, &row->want[n]), "%s, copy %u: %lld of %lld on %lld", row->what, n,
+                  (long long)place->start, (long long)place->bucket, (long long)place->stage);
+    CHECK_MSG(n == row->copies && (n < 2 || places[0].next != NULL), "%s: %u copies", row->what, n);
+    CHECK_MSG(same_place(&places[2], &row->layer1), "%s, layer 1: %lld of %lld", row->what, (long long)places[2].start,
+              (long long)places[2].bucket);
+}
+
+static void check_tied_row(const struct tied_row *row)
+{
+    struct cfg_tensor list[] = {
+        {.name = (char *)"emb", .ndim = 1, .shape = {1000}, .stage = CFG_STAGE_FIRST, .cut_dim = -1, .dtype = -1},
+        {.name = (char *)"layer.{i}.w", .ndim = 1, .shape = {300}, .cut_dim = -1, .dtype = -1, .layer_end = 2},
+        {.name = (char *)"mtp.w", .ndim = 1, .shape = {200}, .stage = CFG_STAGE_MTP, .cut_dim = -1, .dtype = -1},
+    };
+    static const int64_t elements[] = {1000, 300, 200};
+    const struct cfg_model tied_model = {
+        .path = (char *)"m", .name = (char *)"m", .layers = 2, .mtp = true, .tensor_count = 3, .tensors = list};
+    struct cfg_layout layout = plain_layout();
+    struct arena arena;
+    list[0].tied_last = row->last;
+    list[0].tied_mtp = row->mtp;
+    list[1].stage = CFG_STAGE_LAYER;
+    layout.size[CFG_AXIS_DP] = 2;
+    layout.size[CFG_AXIS_PP] = row->pp;
+    layout.pipeline_layout = (char *)row->string;
+    layout.shard = (struct cfg_shard){.rule = row->rule, .instances = 1};
+    arena_init(&arena);
+    if (setjmp(arena.on_failure) == 0)
+        check_places(row, flat_places(&arena, &tied_model, &layout, elements));
+    arena_finish(&arena);
+}
+
+/** Worked out by hand. Megatron: the tied tensor is alone in its bucket; layer 1 shows what lies behind it. */
+static void places_of_tied_tensors(void)
+{
+    static const struct tied_row rows[] = {
+        {"head", "Et|tmL", 2, CFG_SHARD_MEGATRON, true, false, 2, {{0, 1024, 0}, {0, 1024, 1}}, {256, 640, 1}},
+        {"mtp last", "Et|tmL", 2, CFG_SHARD_MEGATRON, false, true, 2, {{0, 1024, 0}, {0, 1024, 1}}, {256, 640, 1}},
+        {"both", "Et|tmL", 2, CFG_SHARD_MEGATRON, true, true, 2, {{0, 1024, 0}, {0, 1024, 1}}, {1280, 1664, 1}},
+        {"both, one stage", "EttmL", 1, CFG_SHARD_MEGATRON, true, true, 1, {{896, 1920, 0}}, {256, 1920, 0}},
+        {"mid",
+         "E|ttm|L",
+         3,
+         CFG_SHARD_MEGATRON,
+         true,
+         true,
+         3,
+         {{0, 1024}, {0, 1024, 1}, {0, 1024, 2}},
+         {256, 896, 1}},
+        {"mtp on stage 0", "Et|t|m|L", 2, CFG_SHARD_MEGATRON, true, true, 2, {{0, 1024, 0}, {0, 1024, 1}}, {0, 384, 1}},
+        {"mtp on stage 0, no head", "Et|t|m|L", 2, CFG_SHARD_MEGATRON, false, true, 1, {{0, 1024, 0}}, {0, 384, 1}},
+        {"ZeRO", "Et|tmL", 2, CFG_SHARD_ZERO1, true, true, 2, {{0, 1300, 0}, {0, 1500, 1}}, {1000, 1500, 1}},
+        {"FSDP1, head", "Et|tmL", 2, CFG_SHARD_FSDP1, true, false, 2, {{0, 1000, 0}, {200, 1200, 1}}, {0, 300, 1}},
+        {"FSDP1, block", "Et|tmL", 2, CFG_SHARD_FSDP1, false, true, 2, {{0, 1000, 0}, {0, 1200, 1}}, {0, 300, 1}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        check_tied_row(&rows[i]);
+}
+
 static const struct test_case cases[] = {
     {"box slices cover exactly", box_slices_cover_exactly},
     {"box slice of a huge extent", box_slice_of_a_huge_extent},
@@ -526,6 +613,7 @@ static const struct test_case cases[] = {
     {"pipeline splits", pipeline_splits},
     {"grids of sixteen ranks", grids_of_sixteen_ranks},
     {"distributed optimizer buckets", megatron_buckets},
+    {"places of tied tensors", places_of_tied_tensors},
     {"vocabulary pads", vocabulary_pads},
     {"tp 2 pp 2: segments, pads, tied embedding, global layers", side_tp2_pp2},
     {"tp 1 merges segments", side_tp1_merges_segments},
