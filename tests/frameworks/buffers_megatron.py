@@ -25,6 +25,7 @@ from from_megatron import DIGITS, start_groups
 
 Entry = dict[str, Any]
 Place = tuple[int, int]
+UNUSED = "unused"  # a parameter that takes room in the buffers and that no code reads
 
 
 @dataclass
@@ -83,6 +84,7 @@ def chunk_places(ddp: DistributedDataParallel, chunk: Chunk) -> dict[str, Place]
     result = {}
     for buffer in ddp.buffers + ddp.expert_parallel_buffers:
         result |= {by_param[param]: place for param, place in buffer_places(buffer).items()}
+    result.pop(UNUSED, None)
     return result
 
 

@@ -60,6 +60,13 @@ def models() -> Entries:
     return list(models_megatron.models(random.Random(SEED), 40))
 
 
+def ties() -> Entries:
+    """See TABLES."""
+    import models_megatron
+
+    return list(models_megatron.ties(random.Random(SEED), 3))
+
+
 def rows() -> Entries:
     """See TABLES."""
     import from_torch
@@ -87,6 +94,7 @@ TABLES = {
     "vocabularies": (vocabularies, "rows of vocabulary slices", ("megatron-core", "torch")),
     "buffers": (buffers, "distributed optimizer over random tensors", ("megatron-core", "torch")),
     "models": (models, "distributed optimizer over GPT models", ("megatron-core", "torch")),
+    "ties": (ties, "GPT models with tied weights and prediction blocks", ("megatron-core", "torch")),
     "rows": (rows, "fully_shard, also over tensor-parallel DTensors", ("torch",)),
     "flats": (flats, "FullyShardedDataParallel", ("torch",)),
     "shards": (shards, "ZeRO stages 1 to 3", ("deepspeed", "torch")),

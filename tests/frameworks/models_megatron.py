@@ -23,12 +23,13 @@ from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.transformer_layer import get_transformer_layer_offset
 
 import documents
-from buffers_megatron import Chunk, want
+from buffers_megatron import UNUSED, Chunk, want
 from fake_world import torch
 from runs import count, slice_runs
 
 Entry = dict[str, Any]
 VOCABULARY = 24
+PLACES = ("loss", "layers", "apart")  # of the prediction block
 
 # ---- the model --------------------------------------------------------------------------
 
@@ -99,6 +100,15 @@ def global_name(entry: Entry, name: str, offset: int) -> str:
     return "word_embeddings" if short == "output_layer" and entry["arch"]["tied"] else short
 
 
+def name_chunk(entry: Entry, module: torch.nn.Module, offset: int) -> dict[str, str]:
+    """Global names of a chunk's parameters. A tied chunk with two weights of the vocabulary reads the embedding."""
+    local = [name for name, _ in module.named_parameters()]
+    names = {name: global_name(entry, name, offset) for name in local}
+    if list(names.values()).count("word_embeddings") == 2:
+        names["output_layer.weight"] = UNUSED
+    return names
+
+
 def build(entry: Entry) -> tuple[TransformerConfig, list[Chunk]]:
     """Chunks of the current rank, checked against the entry's model document."""
     config = config_of(entry)
@@ -108,9 +118,10 @@ def build(entry: Entry) -> tuple[TransformerConfig, list[Chunk]]:
         stage = v if vpp else None
         module = module_of(entry, config, stage)
         offset = get_transformer_layer_offset(config, vp_stage=stage)
-        names = {name: global_name(entry, name, offset) for name, _ in module.named_parameters()}
+        names = name_chunk(entry, module, offset)
         for name, param in module.named_parameters():
-            check_contents(entry, names[name], name, param)
+            if names[name] != UNUSED:
+                check_contents(entry, names[name], name, param)
         chunks.append(Chunk(module, names))
     return config, chunks
 
@@ -286,8 +297,7 @@ def random_entry(pick: random.Random) -> Entry:
         arch["moe"] = [int(pick.random() < 0.6) for _ in range(layers - 1)] + [1]
     if mtp:
         entry["mtp"] = True
-        # tied and with pp above 1, the package keeps an output layer that nothing uses
-        arch["tied"] = arch["tied"] and parallel.get("pp", 1) == 1
+        arch["tied"] = arch["tied"] and parallel.get("pp", 1) == 1  # else in the table of ties
         arch["learned"] = False  # the trainer refuses it
     shard: dict[str, Any] = {"rule": "megatron"} | (
         {"bucket": pick.choice((50, 200, 700))} if pick.random() < 0.5 else {}
@@ -304,3 +314,51 @@ def models(pick: random.Random, total: int) -> Iterator[Entry]:
         entry = random_entry(pick)
         entry["want"] = want(entry, build)
         yield entry
+
+
+# ---- ties: where the copies of the embedding stand ------------------------------------------------
+
+
+def block_text(pick: random.Random, pp: int, vpp: int, where: str) -> str:
+    """A layout string with the prediction block beside the loss, beside the last layers, or in a chunk of its own."""
+    count = pp * vpp
+    if where == "loss":
+        return "E" + "|".join("t" * pick.choice((1, 2)) for _ in range(count)) + "mL"
+    middle = ["t" * pick.choice((1, 2)) for _ in range(count - 1)]
+    if where == "layers":
+        middle[-1] += "m"
+    else:
+        middle[-1] = "m"
+    return "E" + "|".join(middle) + "|L"
+
+
+def tie_entry(pick: random.Random, tied: bool, where: str | None) -> Entry:
+    """A dense model with a tied output layer, a prediction block or both."""
+    parallel: dict[str, int] = {"tp": pick.choice((1, 2)), "dp": pick.choice((1, 2, 3)), "pp": pick.choice((2, 3))}
+    if where in ("layers", "apart"):  # never on the first stage
+        parallel["pp"] = 3
+    vpp = pick.choice((1, 2))
+    if vpp > 1:
+        parallel["vpp"] = vpp
+    arch = random_arch(pick, parallel["tp"]) | {"tied": tied, "learned": False}
+    layers, pipeline = parallel["pp"] * vpp, {}
+    if where is not None and (where != "loss" or pick.random() < 0.5):
+        pipeline = {"layout": block_text(pick, parallel["pp"], vpp, where)}
+        layers = pipeline["layout"].count("t")
+    shard: dict[str, Any] = {"rule": "megatron"} | ({"bucket": 200} if pick.random() < 0.5 else {})
+    layout = {"parallel": {axis: n for axis, n in parallel.items() if n > 1}, "vocab": {"divisible_by": 1}}
+    entry: Entry = {"layers": layers, "arch": arch, "layout": layout | {"shard": shard}}
+    if where is not None:
+        entry["mtp"] = True
+    if pipeline:
+        entry["layout"]["pipeline"] = pipeline
+    return entry | {"tensors": tensors_of(entry)}
+
+
+def ties(pick: random.Random, rounds: int) -> Iterator[Entry]:
+    """Every way to tie, with every place of the prediction block, some times."""
+    for _ in range(rounds):
+        for tied, where in ((True, None), *((tied, where) for tied in (False, True) for where in PLACES)):
+            entry = tie_entry(pick, tied, where)
+            entry["want"] = want(entry, build)
+            yield entry

@@ -326,6 +326,7 @@ CHECKS: dict[str, Callable[[Entry, Path], None]] = {
     "vocabularies": check_vocabulary,
     "buffers": check_buffers,
     "models": check_buffers,
+    "ties": check_buffers,
     "rows": check_rows,
     "flats": check_ranges,
     "shards": check_ranges,
