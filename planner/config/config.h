@@ -35,6 +35,15 @@ enum cfg_kind {
     CFG_KIND_BUFFER, /* state `buffer` only: no optimizer state */
 };
 
+/** How a cut dimension is made of attention heads, so that whole heads can be told apart. */
+enum cfg_heads {
+    CFG_HEADS_NONE,  /* not said */
+    CFG_HEADS_QKV,   /* one part, group by group: the group's query heads, its key head, its value head */
+    CFG_HEADS_QGKV,  /* the same, with an output gate for each query head behind the query heads */
+    CFG_HEADS_Q_K_V, /* three segments: query heads, key heads, value heads */
+    CFG_HEADS_KV,    /* key or value heads alone; each segment has all of them */
+};
+
 /** A family of tensors: one name pattern, one shape, one cut rule. */
 struct cfg_tensor {
     struct cfg_pos pos;
@@ -50,6 +59,8 @@ struct cfg_tensor {
     bool pad_vocab;                 /* cut_dim 0, one segment: padded as the layout's `vocab` says before the cut */
     uint32_t segment_count;         /* fused parts along cut_dim, each cut separately; 1 if the document names none */
     int64_t *segments;              /* lengths; their sum is shape[cut_dim]; NULL when cut_dim is -1 */
+    enum cfg_heads heads;           /* what cut_dim is made of */
+    int64_t head_dim;               /* rows of a head along cut_dim; 0 when heads is NONE */
     int64_t layer_begin, layer_end; /* layers that have this tensor, half-open; [0, layers) by default */
     uint32_t layer_count;           /* entries of layer_list; 0 when that is NULL */
     int64_t *layer_list; /* layers that have it, ascending, all in [layer_begin, layer_end); NULL: all those */
@@ -206,6 +217,8 @@ struct cfg_layout {
     char *pipeline_layout;            /* "Et*3|(tt|)*29,m|L"; NULL: not given; excludes the four fields above */
     struct cfg_pos pipeline_layout_pos;
     struct cfg_shard shard;
+    bool kv_replicate; /* attention.kv: a rank has whole key and value heads, also when tp is above their number */
+    struct cfg_pos attention_pos;
     int64_t vocab_divisible_by; /* rows are padded to a multiple of this times tp; default 128 */
     int64_t vocab_padded;       /* pinned padded size; 0: computed */
     struct cfg_pos vocab_pos;

@@ -18,7 +18,7 @@ int64_t cfg_layout_world(const struct cfg_layout *layout)
     return size[CFG_AXIS_TP] * size[CFG_AXIS_CP] * size[CFG_AXIS_DP] * size[CFG_AXIS_PP];
 }
 
-/* ---- vocab and state -------------------------------------------------------------------------- */
+/* ---- vocab, heads and state -------------------------------------------------------------------------- */
 
 enum { VOCAB_DIVISIBLE_BY, VOCAB_PADDED };
 
@@ -43,6 +43,24 @@ static const struct cfg_table vocab_table = {
     .help = "Padding of tensors whose cut says `pad: vocab`",
     .fields = vocab_fields,
     .field_count = sizeof(vocab_fields) / sizeof(vocab_fields[0]),
+};
+
+static const struct cfg_choice kv_choices[] = {{"cut", 0}, {"replicate", 1}, {NULL, 0}};
+
+static const struct cfg_field attention_fields[] = {
+    {.key = "kv",
+     .type = CFG_CHOICE,
+     CFG_MEMBER(struct cfg_layout, kv_replicate),
+     .choices = kv_choices,
+     .absent = 0,
+     .help = "Key and value heads when tp is above their number. `cut`: rows are cut as they are; `replicate`: each "
+             "rank has the whole head that its query heads belong to; absent: `cut`"},
+};
+
+static const struct cfg_table attention_table = {
+    .help = "How attention heads are spread over tp, in tensors whose cut says `heads`",
+    .fields = attention_fields,
+    .field_count = sizeof(attention_fields) / sizeof(attention_fields[0]),
 };
 
 static void default_state(struct cfg_layout *layout)
@@ -73,6 +91,7 @@ static const struct {
     {"order", CFG_FORM_PARALLEL, NULL},
     {"pipeline", CFG_FORM_PARALLEL, NULL},
     {"shard", CFG_FORM_PARALLEL, NULL},
+    {"attention", CFG_FORM_PARALLEL, NULL},
     {"vocab", CFG_FORM_PARALLEL, NULL},
     {"placements", CFG_FORM_MESH, "what the axes of `mesh` do to each tensor"},
     {"ranks", CFG_FORM_HOLDINGS, "the number of ranks of `holdings`"},
@@ -81,9 +100,11 @@ static const struct {
 #define FORMS_JSON                                                                                                     \
     "\"oneOf\": [{\"required\": [\"parallel\"], \"properties\": {\"mesh\": false, \"placements\": false, "             \
     "\"ranks\": false, \"holdings\": false}}, {\"required\": [\"mesh\", \"placements\"], \"properties\": "             \
-    "{\"parallel\": false, \"order\": false, \"pipeline\": false, \"shard\": false, \"vocab\": false, "                \
+    "{\"parallel\": false, \"order\": false, \"pipeline\": false, \"shard\": false, \"attention\": false, \"vocab\": " \
+    "false, "                                                                                                          \
     "\"ranks\": false, \"holdings\": false}}, {\"required\": [\"ranks\", \"holdings\"], \"properties\": "              \
-    "{\"parallel\": false, \"order\": false, \"pipeline\": false, \"shard\": false, \"vocab\": false, "                \
+    "{\"parallel\": false, \"order\": false, \"pipeline\": false, \"shard\": false, \"attention\": false, \"vocab\": " \
+    "false, "                                                                                                          \
     "\"mesh\": false, \"placements\": false}}]"
 
 /* Sets the form. @return whether there is exactly one */
@@ -243,6 +264,11 @@ static const struct cfg_field layout_fields[] = {
                       CFG_POS(struct cfg_layout, shard.pos),
                       .table = &cfg_shard_table,
                       .help = "How states are cut over the data-parallel ranks; absent: not at all"},
+    [LAYOUT_ATTENTION] = {.key = "attention",
+                          .type = CFG_TABLE,
+                          CFG_POS(struct cfg_layout, attention_pos),
+                          .table = &attention_table,
+                          .help = "How attention heads are spread over tp, in tensors whose cut says `heads`"},
     [LAYOUT_VOCAB] = {.key = "vocab",
                       .type = CFG_TABLE,
                       CFG_POS(struct cfg_layout, vocab_pos),

@@ -6,6 +6,7 @@
 
 #include "collide.h"
 #include "field.h"
+#include "heads.h"
 #include "names.h"
 #include "tables.h"
 
@@ -28,11 +29,12 @@ int64_t cfg_tensor_layer(const struct cfg_tensor *tensor, int64_t index)
 
 /* ---- cut ----------------------------------------------------------------------------- */
 
-enum { CUT_DIM, CUT_SEGMENTS, CUT_PAD };
+enum { CUT_DIM, CUT_SEGMENTS, CUT_PAD, CUT_HEADS, CUT_HEAD_DIM };
 
 static void check_cut(struct cfg_scope *scope)
 {
     const struct cfg_tensor *tensor = scope->object;
+    cfg_heads_check_cut(scope);
     if (!tensor->pad_vocab)
         return;
     if (cfg_scope_usable(scope, CFG_BIT(CUT_DIM)) && tensor->cut_dim != 0)
@@ -66,6 +68,21 @@ static const struct cfg_field cut_fields[] = {
                  .choices = pads,
                  .absent = 0,
                  .help = "`vocab`: dim 0 is padded as the layout's `vocab` says before it is split"},
+    [CUT_HEADS] = {.key = "heads",
+                   .type = CFG_CHOICE,
+                   CFG_MEMBER(struct cfg_tensor, heads),
+                   .choices = cfg_heads_choices,
+                   .absent = CFG_HEADS_NONE,
+                   .help = "Attention heads along dim. `qkv`: for each group its query heads, its key head, its value "
+                           "head; `qgkv`: an output gate for each query head behind them; `q-k-v`: three segments; "
+                           "`kv`: key or value heads alone, all of them in each segment"},
+    [CUT_HEAD_DIM] = {.key = "head_dim",
+                      .type = CFG_COUNT,
+                      CFG_MEMBER(struct cfg_tensor, head_dim),
+                      .min = 1,
+                      .max = MOST_EXTENT,
+                      .absent = 0,
+                      .help = "Rows of a head along dim; with `heads`"},
 };
 
 static const struct cfg_table cut_table = {
@@ -289,6 +306,8 @@ static void check_tensor(struct cfg_scope *scope)
         check_stage_company(scope);
     }
     check_cut_of_shape(scope);
+    if (tensor->expert && tensor->heads != CFG_HEADS_NONE)
+        cfg_scope_report(scope, "cut.heads", "found heads in a tensor with {e}, expected them in attention only");
     if (cfg_scope_usable(scope, CFG_BIT(TENSOR_SHAPE)) && tensor_elements(tensor) >= MOST_ELEMENTS)
         cfg_scope_report(scope, "shape", "found %" PRId64 " elements or more, expected fewer than 2^56", MOST_ELEMENTS);
 }
@@ -485,6 +504,20 @@ static void check_company(struct cfg_scope *scope)
     }
 }
 
+/* Heads must fill what the tensor says they do. */
+static void check_head_rows(struct cfg_scope *scope)
+{
+    const struct cfg_model *model = scope->object;
+    char text[256];
+    if (!cfg_scope_usable(scope, CFG_BIT(MODEL_HEADS) | CFG_BIT(MODEL_KV_HEADS) | CFG_BIT(MODEL_TENSORS)))
+        return;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        int64_t kv_heads = model->kv_heads > 0 ? model->kv_heads : model->heads;
+        if (!cfg_heads_fit(&model->tensors[t], kv_heads, text, sizeof(text)))
+            report_tensor(scope, t, "cut.heads", "%s", text);
+    }
+}
+
 static void check_elements(struct cfg_scope *scope)
 {
     const struct cfg_model *model = scope->object;
@@ -505,6 +538,7 @@ static void check_model(struct cfg_scope *scope)
 {
     const struct cfg_model *model = scope->object;
     check_heads(scope);
+    check_head_rows(scope);
     check_company(scope);
     if (!cfg_scope_usable(scope, CFG_BIT(MODEL_LAYERS) | CFG_BIT(MODEL_EXPERTS)))
         return;

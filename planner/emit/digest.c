@@ -111,6 +111,8 @@ static void print_tensor(FILE *file, const struct cfg_tensor *tensor)
     fprintf(file, " cut %d pad %d segments", (int)tensor->cut_dim, (int)tensor->pad_vocab);
     for (uint32_t s = 0; tensor->segments != NULL && s < tensor->segment_count; s++)
         fprintf(file, " %lld", (long long)tensor->segments[s]);
+    if (tensor->heads != CFG_HEADS_NONE)
+        fprintf(file, " heads %d of %lld", (int)tensor->heads, (long long)tensor->head_dim);
     fputc('\n', file);
 }
 
@@ -217,6 +219,8 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
     fprintf(text.file, " %lld %lld states", (long long)layout->vocab_divisible_by, (long long)layout->vocab_padded);
     for (int s = 0; s < SHUNT_STATE_COUNT; s++)
         fprintf(text.file, " %d", (int)layout->state_dtype[s]);
+    if (layout->kv_replicate)
+        fputs("\nkv replicate", text.file);
     fputs("\ndevices", text.file);
     int64_t world = cfg_layout_world(layout);
     for (int64_t r = 0; r < world; r++)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "space/heads.h"
+
 int64_t cut_padded_rows(const struct cfg_layout *layout, int64_t rows, struct shunt_err *err)
 {
     int64_t tp = layout->size[CFG_AXIS_TP];
@@ -133,6 +135,10 @@ enum shunt_status cut_build(struct arena *arena, const struct space *space, cons
     if (family->cut_dim < 0) {
         build_replicated(arena, family, cut_out);
         return count_elements(space, family, cut_out, err);
+    }
+    if (heads_apply(layout, family, parts)) {
+        enum shunt_status made = heads_cut(arena, space, family, layout, parts, cut_out, err);
+        return made == SHUNT_OK ? count_elements(space, family, cut_out, err) : made;
     }
     int64_t rows = family->shape[family->cut_dim];
     if (family->pad_vocab)

@@ -5,6 +5,7 @@
 
 #include "space/cut.h"
 #include "space/explicit.h"
+#include "space/heads.h"
 #include "space/shard.h"
 #include "space/stages.h"
 
@@ -241,6 +242,8 @@ static enum shunt_status build_parallel(struct arena *arena, struct side *side, 
 {
     const struct cfg_model *model = side->space->model;
     enum shunt_status status = check_heads(model, side->layout, err);
+    if (status == SHUNT_OK)
+        status = heads_check(model, side->layout, err);
     if (status == SHUNT_OK)
         status = check_experts(model, side->layout, err);
     if (status == SHUNT_OK)

@@ -57,6 +57,10 @@ static void fill_tensor_family(struct arena *arena, struct space_family *family,
     family->segment_count = rule->segment_count;
     family->segments = rule->segments;
     family->pad_vocab = rule->pad_vocab;
+    family->heads = rule->heads;
+    family->head_dim = rule->head_dim;
+    if (rule->heads != CFG_HEADS_NONE)
+        family->kv_heads = model->kv_heads > 0 ? model->kv_heads : model->heads;
     family->expert_count = rule->expert ? (uint32_t)model->experts : 1;
     list_layers(arena, family, rule);
     int own = rule->dtype >= 0 ? rule->dtype : layout->state_dtype[SHUNT_STATE_PARAM];

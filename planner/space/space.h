@@ -22,6 +22,8 @@ struct space_family {
     uint32_t segment_count;
     const int64_t *segments;
     bool pad_vocab;
+    enum cfg_heads heads;               /* what cut_dim is made of */
+    int64_t head_dim, kv_heads;         /* rows of a head, key heads; 0 when heads is NONE */
     uint32_t layer_count, expert_count; /* 1 for a family without layers, without experts */
     const int64_t *layers;              /* ascending; {0} without layers */
     uint32_t state_count;               /* states kept of each tensor, ascending */

@@ -351,7 +351,36 @@ def element_numbers(shape: list[int]) -> np.ndarray:
     return np.arange(prod(shape), dtype=np.int64).reshape(shape)
 
 
-def tensor_cut(tensor: Document, layout: Document, spot: Spot, expert: bool) -> np.ndarray:
+def head_blocks(cut: Document, extent: int, kv: int) -> list[tuple[str, int]]:
+    """What each block of head_dim rows is: (q, gate, k or v, number of the head), in the order of the rows."""
+    total = extent // cut["head_dim"]
+    if cut["heads"] == "kv":
+        return [(f"kv{part}", head) for part in range(total // kv) for head in range(kv)]
+    if cut["heads"] == "q-k-v":
+        return [("q", h) for h in range(total - 2 * kv)] + [(part, h) for part in "kv" for h in range(kv)]
+    share = total // kv - 2 if cut["heads"] == "qkv" else (total // kv - 2) // 2
+    blocks = []
+    for group in range(kv):
+        mine = range(group * share, (group + 1) * share)
+        blocks += [("q", h) for h in mine] + [("gate", h) for h in mine if cut["heads"] == "qgkv"]
+        blocks += [("k", group), ("v", group)]
+    return blocks
+
+
+def replicated_heads(index: np.ndarray, cut: Document, kv: int, count: int, at: int) -> np.ndarray:
+    """Rows of one of `count` ranks, which are more than key/value heads: its query heads, and the head that serves them."""
+    blocks = head_blocks(cut, index.shape[cut["dim"]], kv)
+    queries = 1 + max((h for part, h in blocks if part == "q"), default=count - 1)
+    mine = range(at * queries // count, (at + 1) * queries // count)
+    serving = {h * kv // queries for h in mine}
+    assert len(serving) == 1, "the query heads of a rank belong to one group"
+    wanted = [block for block in blocks if block[1] in (mine if block[0] in ("q", "gate") else serving)]
+    size = cut["head_dim"]
+    starts = [blocks.index(block) * size for block in wanted]
+    return np.concatenate([np.take(index, range(s, s + size), axis=cut["dim"]) for s in starts], axis=cut["dim"])
+
+
+def tensor_cut(model: Document, tensor: Document, layout: Document, spot: Spot, expert: bool) -> np.ndarray:
     """The tensor-parallel local array."""
     index, cut = element_numbers(tensor["shape"]), tensor.get("cut")
     if cut is None:
@@ -362,6 +391,9 @@ def tensor_cut(tensor: Document, layout: Document, spot: Spot, expert: bool) -> 
     count = (expert_sizes(layout) if expert else sizes(layout))["tp"]
     at = (spot.expert if expert else spot.dense)["tp"]
     dim = cut["dim"]
+    kv = model.get("kv_heads", model.get("heads", 0))
+    if layout.get("attention", {}).get("kv") == "replicate" and "heads" in cut and count > kv:
+        return replicated_heads(index, cut, kv, count, at)
     segments = cut.get("segments") or [index.shape[dim]]
     parts = np.split(index, np.cumsum(segments)[:-1], axis=dim)
     return np.concatenate([np.split(part, count, axis=dim)[at] for part in parts], axis=dim)
@@ -529,7 +561,7 @@ def rank_map(model: Document, layout: Document, rank: int) -> dict[Key, Local]:
     order = order_of(layout)
     spot = Spot(coordinates(rank, order, sizes(layout)), coordinates(rank, order, expert_sizes(layout)))
     found = rank_instances(registered(model, layout), layout, spot)
-    base = {i.name: tensor_cut(i.tensor, layout, spot, i.expert) for i in found}
+    base = {i.name: tensor_cut(model, i.tensor, layout, spot, i.expert) for i in found}
     rule = layout.get("shard", {}).get("rule", "none")
     places: dict[str, Place] = {}
     if rule in ("megatron", "zero1", "zero2", "fsdp1"):

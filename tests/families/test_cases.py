@@ -584,6 +584,113 @@ def split_query_heads() -> str:
     return "heads 8, 25, 40, 57"
 
 
+def heads(kind: str, width: int) -> Document:
+    """Keys of a cut that is made of heads."""
+    return {"heads": kind, "head_dim": width}
+
+
+def made_of_heads(name: str, *shape: int, kind: str, width: int, segments: list[int] | None = None) -> Document:
+    """A weight whose rows are heads."""
+    tensor = weight(name, *shape, dim=0, segments=segments)
+    return tensor | {"cut": tensor["cut"] | heads(kind, width)}
+
+
+REPLICATE = {"attention": {"kv": "replicate"}}
+
+
+def heads_by_rule() -> str:
+    """H19 with the target made by the rule; the same ranks hold the same rows as box by box, and both ways move."""
+    name = "layer.0.linear_qkv.weight"
+    tensor = made_of_heads("layer.{i}.linear_qkv.weight", 8704, 2, kind="qkv", width=128)
+    with room(tensor, heads=64, kv_heads=2) as here:
+        old = layout({"tp": 8}) | {"state": {"param": "bf16"}}
+        new = old | REPLICATE
+        rows = [np.array(p or [])[::2] // 2 for p in param(here.side(old), name)]
+        local = [np.array(p or [])[::2] // 2 for p in param(here.side(new), name)]
+        starts = {h: h // 32 * 4352 + h % 32 * 128 for h in range(64)}
+        split = [h for h in range(64) if sum(starts[h] in r or starts[h] + 127 in r for r in rows) == 2]
+        same(split, [8, 25, 40, 57], "query heads that two old ranks share")
+        for h in split:
+            parts = [int(np.isin(r, range(starts[h], starts[h] + 128)).sum()) for r in rows]
+            same([n for n in parts if n], [64, 64], f"rows of query head {h} on its two ranks")
+        for rank in range(8):
+            want = [range(starts[8 * rank + i], starts[8 * rank + i] + 128) for i in range(8)]
+            want += [range(first, first + 128) for first in kv_rows(rank // 4)]
+            same(local[rank].tolist(), [row for part in want for row in part], f"rows of rank {rank}")
+        boxes = holdings(8, [by_heads(rank) for rank in range(8)], {"param": "bf16"})
+        same(param(here.side(boxes), name), param(here.side(new), name), "by rule and box by box")
+        files = here.move(old, new)
+        arrays = [cells.tensorfile.read(files / f"rank-{r:05d}.safetensors")[f"param/{name}"][1] for r in range(8)]
+        for rank in range(8):
+            same(arrays[rank].shape, (1280, 2), "local shape")
+            same(arrays[rank][1024:].tobytes(), arrays[rank // 4 * 4][1024:].tobytes(), "key and value copies")
+        here.move(new, old)
+        here.move(new, boxes)
+        here.move(new, layout({"tp": 2, "dp": 3}) | {"state": {"param": "bf16"}})
+    return "64 + 64 rows of four heads, 4 copies of each key/value head"
+
+
+def head_forms() -> list[Document]:
+    """Six query and two key/value heads of two rows, in every form in which trainers and engines keep them."""
+    return [
+        made_of_heads("layer.{i}.qkv.weight", 20, 3, kind="qkv", width=2),
+        made_of_heads("layer.{i}.qkv.bias", 20, kind="qkv", width=2),
+        made_of_heads("layer.{i}.gated.weight", 64, 3, kind="qgkv", width=4),
+        made_of_heads("layer.{i}.split.weight", 20, 3, kind="q-k-v", width=2, segments=[12, 4, 4]),
+        weight("layer.{i}.q_proj.weight", 12, 3, dim=0),
+        made_of_heads("layer.{i}.k_proj.weight", 4, 3, kind="kv", width=2),
+        made_of_heads("layer.{i}.v_proj.bias", 4, kind="kv", width=2),
+        made_of_heads("layer.{i}.kv_proj.weight", 8, 3, kind="kv", width=2, segments=[4, 4]),
+        weight("layer.{i}.o.weight", 3, 12, dim=1),
+    ]
+
+
+def heads_in_all_forms() -> str:
+    """Key/value heads copied by the rule, fused and apart, under every rule that shards states, on both sides."""
+    shards = ("none", "megatron", "zero1", "zero3", "fsdp2", "fsdp1")
+    with room(*head_forms(), layers=2, heads=6, kv_heads=2) as here:
+        side = here.side(layout({"tp": 6}) | REPLICATE)
+        rows = [(side[r]["param", "layer.1.qkv.bias"].index).tolist() for r in (2, 3)]
+        same(rows, [[4, 5, 6, 7, 8, 9], [10, 11, 16, 17, 18, 19]], "q2 k0 v0, q3 k1 v1")
+        gated = (side[4]["param", "layer.0.gated.weight"].index[:, 0] // 3).tolist()
+        same(gated, [*range(36, 40), *range(48, 52), *range(56, 64)], "q4 gate4 k1 v1")
+        same((side[5]["param", "layer.0.kv_proj.weight"].index[:, 0] // 3).tolist(), [2, 3, 6, 7], "k1 v1")
+        raw, two = here.side(layout({"tp": 2})), here.side(layout({"tp": 2}) | REPLICATE)
+        same([param(two, f"layer.0.{n}.weight") for n in ("qkv", "gated", "split", "k_proj")],
+             [param(raw, f"layer.0.{n}.weight") for n in ("qkv", "gated", "split", "k_proj")], "tp 2 is the plain cut")
+        for shard in shards:
+            rule = {"shard": {"rule": shard}}
+            copied, plain = layout({"tp": 6, "dp": 2}, **rule) | REPLICATE, layout({"tp": 2, "dp": 3}, **rule)
+            here.move(plain, copied)
+            here.move(copied, plain)
+            here.move(copied, layout({"pp": 2, "tp": 6}) | REPLICATE)
+            sides = cells.sides_of(here.model, copied, plain)
+            paths = (cells.explicit(here.write(copied), here.folder / f"{shard}.yaml"), here.write(plain))
+            cells.check_move(paths, sides, here.folder / f"{shard}.plan", "replay")
+    return f"{len(shards)} rules"
+
+
+def heads_refused() -> None:
+    """Heads that do not go round, and a model that does not say what its heads are."""
+    one = layout({})
+    with room(weight("layer.{i}.qkv", 8, dim=0), heads=2, kv_heads=1) as here:
+        here.refused(one, layout({"tp": 2}) | REPLICATE, "attention.kv: found replicate", "cut.heads", "model.yaml")
+    with room(made_of_heads("layer.{i}.qkv", 8, kind="qkv", width=2), heads=6, kv_heads=1) as here:
+        here.refused(one, layout({"tp": 6}) | REPLICATE, "parallel.tp: found 6", "2 query heads of layer.{i}.qkv")
+    for tensor, words in (
+        (made_of_heads("layer.{i}.w", 10, kind="qkv", width=2), "found 10 rows, expected kv_heads times head_dim"),
+        (made_of_heads("layer.{i}.w", 8, kind="qkv", width=2), "which is 4, times 2 and the query heads"),
+        (made_of_heads("layer.{i}.w", 20, kind="qgkv", width=2), "times 2 and twice the query heads"),
+        (made_of_heads("layer.{i}.w", 20, kind="q-k-v", width=2), "found 1 segments, expected 3 with `q-k-v`"),
+        (made_of_heads("layer.{i}.w", 16, kind="q-k-v", width=2, segments=[6, 6, 4]), "segment 0 of length 6"),
+        (made_of_heads("layer.{i}.w", 6, kind="kv", width=2), "segment 0 of length 6, expected 4"),
+    ):
+        with room(tensor, heads=4, kv_heads=2) as here:
+            here.refused(one, one, "tensors[0].cut.heads: found ", words)
+    with room(made_of_heads("layer.{i}.w", 8, kind="qkv", width=2)) as here:
+        here.refused(one, one, "found heads in a model without `kv_heads`")
+
+
 def empty_shards() -> str:
     """H20: six elements over 4 -> 3 -> 4 ranks, three rows over 8."""
     with room(weight("w", 6, stage="all")) as here:
@@ -723,6 +830,9 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("H18 FSDP on top of TP, odd dimension", strided_table),
     ("H19 rank cuts inside heads", heads_across_ranks),
     ("H19 query heads on two ranks", split_query_heads),
+    ("H19 key/value heads replicated by a rule", heads_by_rule),
+    ("key/value heads replicated in all forms", heads_in_all_forms),
+    ("key/value heads that are refused", heads_refused),
     ("H20 empty shards", empty_shards),
     ("empty shards keep their dimensions", empty_shapes),
     ("empty shards of columns in holdings form", explicit_columns),

@@ -42,6 +42,7 @@ class Dice:
         if not self.mtp:
             self.tied = [stage for stage in self.tied if stage != "mtp"]
         self.layers = self.draw.choice((2, 3, 4, 6))
+        self.kv_heads = self.draw.choice((0, 1, 2 if self.unit == 4 else 1))  # 0: no attention
         self.whole = self.model()
 
     def chance(self, probability: float) -> bool:
@@ -85,9 +86,24 @@ class Dice:
             tensors.append(weight("layer.{i}.block", 2, self.wide(), 3, dim=1, **more))
         if self.chance(0.3):
             tensors.append(weight("layer.{i}.bias", self.narrow(), kind="buffer", dtype="fp32", **where))
+        if self.kv_heads:
+            tensors += self.attention()
         if self.moe:
             tensors += self.experts("layer.{i}.expert.{e}.", self.some_layers())
         return tensors
+
+    def attention(self) -> list[Document]:
+        """Fused q, k and v, or some of them apart."""
+        kv, size, queries = self.kv_heads, self.draw.randint(1, 2), self.unit * self.draw.randint(1, 2)
+        fused = {"qkv": queries + 2 * kv, "qgkv": 2 * queries + 2 * kv, "q-k-v": queries + 2 * kv, "kv": kv}
+        kind = self.draw.choice(sorted(fused))
+        rows = [queries * size, kv * size, kv * size] if kind == "q-k-v" else None
+        extent = size if fused[kind] * size % 12 == 0 else size * 12  # a plain cut of all rows goes round too
+        found = weight("layer.{i}.attn.qkv", extent * fused[kind], self.narrow(), dim=0)
+        found["cut"] |= {"heads": kind, "head_dim": extent}
+        if rows:
+            found["cut"] |= {"segments": [n // size * extent for n in rows]}
+        return [found, weight("layer.{i}.attn.o", self.narrow(), queries * size, dim=1)]
 
     def experts(self, prefix: str, where: Document) -> list[Document]:
         """Tensors of an expert."""
@@ -108,7 +124,8 @@ class Dice:
         if "last" not in self.tied:
             tensors.append(embedding("head", rows, hidden, stage="last"))
         head = {"kind": "model", "name": "random", "layers": self.layers, "scalars": [STEP]}
-        return head | {"tensors": tensors} | ({"experts": 4} if self.moe else {})
+        counts = {"heads": self.unit, "kv_heads": self.kv_heads} if self.kv_heads else {}
+        return head | {"tensors": tensors} | ({"experts": 4} if self.moe else {}) | counts
 
     # -- layouts
 
@@ -236,6 +253,8 @@ class Dice:
             more: Document = {"shard": shard} | self.order(degrees)
             if pipeline:
                 more["pipeline"] = pipeline
+            if self.kv_heads and self.chance(0.5):
+                more["attention"] = {"kv": "replicate"}
             document = layout(degrees | {"vpp": vpp}, **more) | {"state": self.state}
             return document | {"vocab": {"divisible_by": self.draw.randint(1, 5)}} | self.devices(document)
 

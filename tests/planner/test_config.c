@@ -16,6 +16,7 @@
 #include "config/ladder_rows.h"
 #include "config/load.h"
 #include "config/mem.h"
+#include "config/rule_rows.h"
 #include "config/scalar.h"
 #include "config/suggest.h"
 #include "config/text_check.h"
@@ -117,6 +118,11 @@ static void refuses_forms(void)
 static void refuses_ladders(void)
 {
     check_rows(ladder_rows, sizeof(ladder_rows) / sizeof(ladder_rows[0]));
+}
+
+static void refuses_rules(void)
+{
+    check_rows(rule_rows, sizeof(rule_rows) / sizeof(rule_rows[0]));
 }
 
 static void refuses_nul_bytes(void)
@@ -1548,6 +1554,7 @@ static const struct test_case cases[] = {
     {"refuses", refuses},
     {"refuses-forms", refuses_forms},
     {"refuses-ladders", refuses_ladders},
+    {"refuses-rules", refuses_rules},
     {"refuses-nul-bytes", refuses_nul_bytes},
     {"reports-all-problems", reports_all_problems},
     {"reports-problems-of-all-tensors", reports_problems_of_all_tensors},

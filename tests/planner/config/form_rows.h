@@ -38,6 +38,7 @@ static const struct error_row form_rows[] = {
      ":6:8: order: found it in a layout with `mesh`, expected it with `parallel` only"},
     {LAYOUT, MESH_BASE "pipeline: {first: 1}\n", ":6:11: pipeline: found it in a layout with `mesh`, expected it with"},
     {LAYOUT, MESH_BASE "shard: {rule: fsdp2}\n", ":6:8: shard: found it in a layout with `mesh`, expected it with"},
+    {LAYOUT, MESH_BASE "attention: {kv: cut}\n", ":6:12: attention: found it in a layout with `mesh`, expected it"},
     {LAYOUT, MESH_BASE "vocab: {padded: 8}\n", ":6:8: vocab: found it in a layout with `mesh`, expected it with"},
     {LAYOUT, MESH_BASE "ranks: 8\n", ":6:8: ranks: found it in a layout with `mesh`, expected it with `holdings` only"},
     {LAYOUT, HOLD_BASE "order: tp-dp\n",

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Refusals of rules that speak of some tensors only: heads, storage, current weights. */
+
+#include "config/error_rows.h"
+
+/* One tensor on line 5 with the given rows and the keys of its cut. */
+#define HEADS_MODEL         "kind: model\nname: m\nlayers: 1\nheads: 4\nkv_heads: 2\ntensors:\n"
+#define HEADS_OF(rows, cut) HEADS_MODEL "- {name: t, shape: [" rows "], stage: all, cut: {dim: 0, " cut "}}\n"
+
+static const struct error_row rule_rows[] = {
+    /* heads of a tensor */
+    {MODEL, HEADS_OF("16", "heads: qkv"),
+     ":7:59: tensors[0].cut.heads: found it without `head_dim`, expected both or neither"},
+    {MODEL, HEADS_OF("16", "head_dim: 2"),
+     ":7:62: tensors[0].cut.head_dim: found it without `heads`, expected both or neither"},
+    {MODEL, HEADS_OF("16", "heads: qvk, head_dim: 2"),
+     ":7:59: tensors[0].cut.heads: found \"qvk\" (did you mean `qkv`?), expected `qkv`, `qgkv`, `q-k-v` or `kv`"},
+    {MODEL, HEADS_OF("16", "heads: qkv, head_dim: 0"),
+     "tensors[0].cut.head_dim: found \"0\" (out of range), expected a count from 1 to"},
+    {MODEL, HEADS_OF("16", "pad: vocab, heads: qkv, head_dim: 2"),
+     "tensors[0].cut.heads: found it beside `pad`, expected one or the other"},
+    {MODEL, HEADS_OF("18", "heads: qkv, head_dim: 2"),
+     ":7:3: tensors[0].cut.heads: found 18 rows, expected kv_heads times head_dim, which is 4, times 2 and the query"},
+    {MODEL, HEADS_OF("8", "heads: qkv, head_dim: 2"), "found 8 rows, expected kv_heads times head_dim, which is 4"},
+    {MODEL, HEADS_OF("20", "heads: qgkv, head_dim: 2"), "which is 4, times 2 and twice the query heads for each group"},
+    {MODEL, HEADS_OF("16", "segments: [8, 8], heads: qkv, head_dim: 2"),
+     "tensors[0].cut.heads: found 2 segments, expected 1 with `qkv`"},
+    {MODEL, HEADS_OF("16", "segments: [8, 8], heads: q-k-v, head_dim: 2"),
+     "tensors[0].cut.heads: found 2 segments, expected 3 with `q-k-v`"},
+    {MODEL, HEADS_OF("16", "segments: [6, 4, 6], heads: q-k-v, head_dim: 2"),
+     "tensors[0].cut.heads: found segment 0 of length 6, expected a multiple of 4, kv_heads times head_dim"},
+    {MODEL, HEADS_OF("16", "segments: [8, 2, 6], heads: q-k-v, head_dim: 2"),
+     "tensors[0].cut.heads: found segment 1 of length 2, expected 4, kv_heads times head_dim"},
+    {MODEL, HEADS_OF("8", "heads: kv, head_dim: 2"),
+     "found segment 0 of length 8, expected 4, kv_heads times head_dim"},
+    {MODEL, MODEL_HEAD "- {name: t, shape: [8], stage: all, cut: {dim: 0, heads: kv, head_dim: 2}}\n",
+     ":5:3: tensors[0].cut.heads: found heads in a model without `kv_heads`, expected how many there are"},
+    {MODEL, MODEL_EXPERTS "- {name: \"l.{i}.e.{e}\", shape: [8], cut: {dim: 0, heads: kv, head_dim: 2}}\n",
+     "tensors[0].cut.heads: found heads in a tensor with {e}, expected them in attention only"},
+    {LAYOUT, LAYOUT_BASE "attention: {kv: copy}\n",
+     ":4:17: attention.kv: found \"copy\", expected `cut` or `replicate`"},
+    {LAYOUT, LAYOUT_BASE "attention: replicate\n",
+     ":4:12: attention: found \"replicate\", expected a mapping with the"},
+};
