@@ -62,7 +62,8 @@ def attention(place: Place, heads: Heads, norm_name: str = "input_norm", norm_bi
     tensors = [place.tensor("attn.sinks", heads.query, cut=0)] if heads.sinks else []
     tensors += linear(place, "attn.o", out, 1, bias=heads.out_bias)
     tensors += norm(place, norm_name, heads.hidden, norm_bias)
-    tensors += linear(place, "attn.qkv", (rows, heads.hidden), 0, bias=heads.qkv_bias)
+    fused = linear(place, "attn.qkv", (rows, heads.hidden), 0, bias=heads.qkv_bias)
+    tensors += [replace(tensor, head_dim=heads.width) for tensor in fused]
     if heads.head_norms:
         tensors += norm(place, "attn.q_norm", heads.width) + norm(place, "attn.k_norm", heads.width)
     return tensors

@@ -32,6 +32,7 @@ class Tensor:
     kind: str = "weight"
     dtype: str | None = None
     remark: str = ""  # a comment line before it
+    head_dim: int = 0  # rows of an attention head where q, k and v are fused by head group; 0: they are not
 
     def numbers(self, layers: int) -> tuple[int, ...]:
         """Layers that have it."""
@@ -133,6 +134,7 @@ def tensor_mapping(tensor: Tensor, layers: int, anchors: Anchors) -> dict[str, o
         cut: dict[str, object] = {"dim": tensor.cut}
         cut |= {"segments": list(tensor.segments)} if tensor.segments else {}
         cut |= {"pad": "vocab"} if tensor.pad_vocab else {}
+        cut |= {"heads": "qkv", "head_dim": tensor.head_dim} if tensor.head_dim else {}
         entry["cut"] = cut
     if tensor.tied:
         entry["tied"] = tensor.tied[0] if len(tensor.tied) == 1 else list(tensor.tied)
@@ -236,6 +238,7 @@ class Parser:
             layers=self.layers(entry["layers"], where + ".layers", layers) if "layers" in entry else None,
             kind=str(entry.get("kind", "weight")),
             dtype=str(dtype) if dtype is not None else None,
+            head_dim=self.number(cut["head_dim"], where + ".cut") if cut and cut.get("heads") == "qkv" else 0,
         )
 
     def scalar(self, value: object, where: str) -> tuple[str, str, int]:
