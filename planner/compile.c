@@ -8,6 +8,7 @@
 #include "emit/file.h"
 #include "routing/route.h"
 #include "schedule/schedule.h"
+#include "space/current.h"
 
 /** A document that is named by an option, or by a field of a layout. */
 struct reference {
@@ -144,7 +145,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
     struct schedule schedule;
     enum shunt_status status = space_build(arena, documents->model, documents->from, documents->to, &space, err);
     if (status == SHUNT_OK)
-        status = side_build(arena, space, documents->from, &from, err);
+        status = current_side_build(arena, space, documents->from, &from, err);
     if (status == SHUNT_OK)
         status = side_build(arena, space, documents->to, &to, err);
     if (status == SHUNT_OK)

@@ -117,6 +117,8 @@ static void print_page(const struct space *space, const struct side *side)
     printf("ranks       %u", side->grid.rank_count);
     print_axes(side);
     print_states(layout);
+    if (layout->current_owner)
+        printf("current     weights only where the rank's own optimizer shard covers them\n");
     printf("space       %s (%s B), each element once\n", fmt_bytes(space_total_bytes(space)).s,
            fmt_count(space_total_bytes(space)).s);
     printf("held        %s over all ranks, at most %s on one\n", fmt_bytes(total).s, fmt_bytes(largest).s);

@@ -6,6 +6,7 @@
 
 #include "compile.h"
 #include "emit/digest.h"
+#include "space/current.h"
 #include "space/world.h"
 
 /** One side of the comparison. */
@@ -181,7 +182,7 @@ static enum shunt_status compare_documents(struct arena *arena, const struct shu
     from.space = to.space = space;
     status = compare_tensors(arena, &from, err);
     if (status == SHUNT_OK)
-        status = side_build(arena, space, documents->from, &side, err);
+        status = current_side_build(arena, space, documents->from, &side, err);
     if (status != SHUNT_OK)
         return status;
     from.side = side;

@@ -39,7 +39,7 @@ static void print_head(const struct side *side)
         printf("%s%s: %s", first ? "" : ", ", shunt_state_name(s), shunt_dtype_name((unsigned)layout->state_dtype[s]));
         first = false;
     }
-    printf("}\nranks: %u\n", side->grid.rank_count);
+    printf("}\n%sranks: %u\n", layout->current_owner ? "current: owner\n" : "", side->grid.rank_count);
     if (layout->device_count > 0) {
         printf("devices: [");
         for (uint32_t r = 0; r < layout->device_count; r++)

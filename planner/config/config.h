@@ -224,6 +224,8 @@ struct cfg_layout {
     struct cfg_pos vocab_pos;
     int32_t state_dtype[SHUNT_STATE_COUNT]; /* -1: the layout does not keep this state. param is always there */
     struct cfg_pos state_pos;
+    bool current_owner; /* of a weight, only what the rank's own optimizer shard covers is current */
+    struct cfg_pos current_pos;
     enum cfg_layout_form form;
     struct cfg_mesh mesh;
     int64_t ranks; /* HOLDINGS: number of ranks */

@@ -219,6 +219,7 @@ static void release_layout(void *object)
     free(layout->pipeline_layout);
 }
 
+static const struct cfg_choice currency[] = {{"all", 0}, {"owner", 1}, {NULL, 0}};
 static const struct cfg_choice kinds[] = {{"layout", 0}, {NULL, 0}};
 
 static const struct cfg_field layout_fields[] = {
@@ -309,6 +310,15 @@ static const struct cfg_field layout_fields[] = {
                       .table = &cfg_state_table,
                       .json = DEFAULT_STATE_JSON,
                       .help = "Element type of each state that is kept"},
+    [LAYOUT_CURRENT] = {.key = "current",
+                        .type = CFG_CHOICE,
+                        CFG_MEMBER(struct cfg_layout, current_owner),
+                        CFG_POS(struct cfg_layout, current_pos),
+                        .choices = currency,
+                        .absent = 0,
+                        .help = "Which copies of a weight may be read on the old side of a move. `owner`: on each rank "
+                                "only what its own optimizer shard covers, as between a step and a deferred "
+                                "all-gather; absent: `all`"},
     [LAYOUT_DEVICES] = {.key = "devices",
                         .type = CFG_CUSTOM,
                         .read = cfg_devices_read,

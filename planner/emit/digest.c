@@ -221,6 +221,8 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
         fprintf(text.file, " %d", (int)layout->state_dtype[s]);
     if (layout->kv_replicate)
         fputs("\nkv replicate", text.file);
+    if (layout->current_owner)
+        fputs("\ncurrent owner", text.file);
     fputs("\ndevices", text.file);
     int64_t world = cfg_layout_world(layout);
     for (int64_t r = 0; r < world; r++)

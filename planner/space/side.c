@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "space/current.h"
 #include "space/cut.h"
 #include "space/explicit.h"
 #include "space/heads.h"
@@ -288,6 +289,8 @@ enum shunt_status side_build(struct arena *arena, const struct space *space, con
                                 space_tensor_name(arena, &space->families[space->items[i].family],
                                                   space->items[i].layer, space->items[i].expert));
     }
+    if (status == SHUNT_OK)
+        status = current_check(side, err);
     if (status == SHUNT_OK)
         *side_out = side;
     return status;

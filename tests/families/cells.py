@@ -52,6 +52,7 @@ class Sides:
     model: Document
     layouts: tuple[Document, Document]
     maps: tuple[Side, Side]
+    current: Side  # of the old side, without what is a step behind
 
 
 def write(path: Path, document: Document) -> Path:
@@ -68,7 +69,8 @@ def write_model(folder: Path, model: Document) -> None:
 
 def sides_of(model: Document, old: Document, new: Document) -> Sides:
     """Both sides by the rules."""
-    return Sides(model, (old, new), (rules.side_map(model, old), rules.side_map(model, new)))
+    maps = (rules.side_map(model, old), rules.side_map(model, new))
+    return Sides(model, (old, new), maps, rules.current_side(old, maps[0]))
 
 
 # ---- contents ------------------------------------------------------------------
@@ -101,6 +103,12 @@ def local_values(whole: np.ndarray, local: Local) -> np.ndarray:
     return np.where(local.index == PAD, whole.dtype.type(0), whole[np.maximum(local.index, 0)])
 
 
+def old_values(whole: np.ndarray, local: Local, current: Local) -> np.ndarray:
+    """The same for the old side: what is a step behind has the other bits, so that no byte of it may turn up again."""
+    right = local_values(whole, local)
+    return np.where((local.index != PAD) & (current.index == PAD), ~right, right)
+
+
 # ---- the map -------------------------------------------------------------------
 
 
@@ -129,7 +137,7 @@ def check_buffers(lines: list[Line], sides: Sides) -> None:
         for line in lines:
             if line["side"] == side:
                 place_line(found, line, sides, number)
-        compare_maps(found, sides.maps[number], side)
+        compare_maps(found, sides.maps[1] if number else sides.current, side)
 
 
 def place_line(found: dict[tuple[int, str, str], np.ndarray], line: Line, sides: Sides, number: int) -> None:
@@ -184,7 +192,7 @@ def load_old(replay: Replay, lines: list[Line], sides: Sides, values: Values) ->
         for key, local in arrays.items():
             if (rank, *key) not in names:
                 continue
-            array = local_values(values[key], local).reshape(-1)
+            array = old_values(values[key], local, sides.current[rank][key]).reshape(-1)
             memory = replay.place(device, names[rank, *key], array.nbytes)
             memory.data[...] = array.view(np.uint8)
             memory.written[...] = np.repeat(local.index.reshape(-1) != PAD, array.itemsize)
@@ -225,11 +233,14 @@ def replay_plan(plan: Path, lines: list[Line], sides: Sides, values: Values) -> 
 # ---- executor ------------------------------------------------------------------
 
 
-def store(folder: Path, side: Side, values: Values) -> None:
-    """One file per rank."""
+def store(folder: Path, sides: Sides, values: Values) -> None:
+    """One file per rank of the old side."""
     folder.mkdir(parents=True, exist_ok=True)
-    for rank, arrays in enumerate(side):
-        entries = {f"{s}/{t}": (SAFETENSORS[l.dtype], local_values(values[s, t], l)) for (s, t), l in arrays.items()}
+    for rank, arrays in enumerate(sides.maps[0]):
+        entries = {}
+        for key, local in arrays.items():
+            array = old_values(values[key], local, sides.current[rank][key])
+            entries["/".join(key)] = (SAFETENSORS[local.dtype], array)
         tensorfile.write(folder / f"rank-{rank:05d}.safetensors", entries)
 
 
@@ -249,7 +260,7 @@ def compare_files(folder: Path, side: Side, values: Values) -> None:
 
 def execute(plan: Path, folder: Path, sides: Sides, values: Values) -> None:
     """Run the plan over files of the old side, and compare those of the new side."""
-    store(folder / "old", sides.maps[0], values)
+    store(folder / "old", sides, values)
     for stale in (folder / "new").glob("*"):
         stale.unlink()
     arguments = ("--transport", "loopback", "--load", folder / "old", "--store", folder / "new")

@@ -686,3 +686,36 @@ def side_map(model: Document, layout: Document) -> Side:
     """All ranks of a layout of any form."""
     one = holdings_map if "holdings" in layout else mesh_map if "mesh" in layout else rank_map
     return [one(model, layout, rank) for rank in range(world(layout))]
+
+
+# ---- current copies --------------------------------------------------------------
+
+
+def owner_state(side: Side, name: str) -> str | None:
+    """The optimizer state that is not spread as the weight is; None if all are."""
+    for state in ("master", "exp_avg", "exp_avg_sq", "momentum"):
+        pairs = [(arrays.get(("param", name)), arrays.get((state, name))) for arrays in side]
+        if not any(shard for _, shard in pairs):
+            continue
+        if any(w and (s is None or not np.array_equal(w.index, s.index)) for w, s in pairs):
+            return state
+    return None
+
+
+def current_side(layout: Document, side: Side) -> Side:
+    """What of an old side may be read: of weights only what the rank's own shard of the optimizer covers."""
+    if layout.get("current") != "owner":
+        return side
+    names = {name for arrays in side for state, name in arrays if state == "param"}
+    owners = {name: owner_state(side, name) for name in names}
+    result = []
+    for arrays in side:
+        narrow = dict(arrays)
+        for (state, name), local in arrays.items():
+            owner = owners[name] if state == "param" else None
+            if owner is not None:
+                mine = arrays[owner, name].index if (owner, name) in arrays else np.empty(0, np.int64)
+                index = np.where(np.isin(local.index, mine), local.index, PAD)
+                narrow[state, name] = Local(local.dtype, local.shape, index)
+        result.append(narrow)
+    return result

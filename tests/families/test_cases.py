@@ -739,6 +739,95 @@ def explicit_columns() -> None:
         cells.check_move((paths[0], paths[1]), sides, here.folder / "p.plan", "replay")
 
 
+# ---- weights that are a step behind -------------------------------------------------------
+
+
+OWNER = {"current": "owner"}
+
+
+def owners_of(side: Side, current: Side, name: str) -> list[list[int]]:
+    """Elements of a parameter that are current on each rank that holds all of it."""
+    assert all(local["param", name].index.size for local in side)
+    return [[e for e in local["param", name].index.reshape(-1).tolist() if e >= 0] for local in current]
+
+
+def owner_bytes() -> str:
+    """Between a step and a deferred all-gather only the owner of an optimizer shard has a weight's new bytes."""
+    tensors = [weight("emb", 1000, stage="first"), weight("layer.{i}.w", 24, 3, dim=0), weight("layer.{i}.norm", 5)]
+    with room(*tensors, layers=2) as here:
+        old = layout({"dp": 4}, shard={"rule": "megatron", "bucket": 100}) | OWNER
+        side = here.side(old)
+        found = owners_of(side, rules.current_side(old, side), "emb")
+        same([(f[0], len(f)) for f in found], [(0, 256), (256, 256), (512, 256), (768, 232)], "owners of emb")
+        sides = cells.sides_of(here.model, old, layout({}))
+        stale = sum(int((~np.isin(w.index, c.index)).sum()) for w, c in
+                    zip((a["param", "emb"] for a in side), (a["param", "emb"] for a in sides.current)))
+        same(stale, 3000, "old copies of emb")
+        rank = cells.old_values(np.arange(1, 1001, dtype="u2"), side[1]["param", "emb"], sides.current[1]["param", "emb"])
+        same((int(rank[0]), int(rank[300])), (0xFFFE, 301), "a byte of the step before, and a new one")
+        for rule in ("megatron", "zero1", "zero2"):
+            shard = {"shard": {"rule": rule}}
+            for degrees in ({"dp": 4}, {"tp": 2, "dp": 3}, {"pp": 2, "dp": 2, "cp": 2}, {"dp": 1}):
+                behind = layout(degrees, **shard) | OWNER
+                here.move(behind, layout({"tp": 3}))
+                here.move(behind, layout(degrees, **shard))  # the same ranks: no buffer may stay as it is
+                here.move(behind, layout({"dp": 5}, **shard) | OWNER)
+        copies = layout({"dp": 4}, shard={"rule": "megatron", "instances": 2}) | OWNER
+        here.move(copies, layout({"tp": 2}))
+    with room(*expert_model(), layers=1, experts=4) as here:
+        old = layout({"tp": 2, "dp": 4, "ep": 2, "etp": 1}, shard={"rule": "megatron"}) | OWNER
+        here.move(old, layout({"tp": 2, "dp": 2, "ep": 4, "etp": 1}))
+    with room(*head_forms(), layers=1, heads=6, kv_heads=2) as here:
+        old = layout({"tp": 6, "dp": 2}, shard={"rule": "megatron"}) | REPLICATE | OWNER
+        here.move(old, layout({"tp": 2}))
+    return "3000 of 4000 copies left alone"
+
+
+def owner_of_tied() -> None:
+    """A tied embedding has owners on every stage that keeps it; a prediction block too."""
+    model = toys.dense() | {"layers": 4}
+    with room(*model["tensors"], layers=4, heads=4, scalars=[STEP]) as here:
+        old = layout({"pp": 2, "dp": 2}, shard={"rule": "megatron"}) | OWNER
+        here.move(old, layout({"tp": 2, "pp": 4}))
+        paths = (cells.explicit(here.write(old), here.folder / "explicit.yaml"), here.write(layout({"tp": 2})))
+        sides = cells.sides_of(here.model, old, layout({"tp": 2}))
+        cells.check_move(paths, sides, here.folder / "explicit.plan", "replay")
+
+
+def owner_on_mesh() -> None:
+    """The same with placements: weights everywhere, the optimizer's states in rows."""
+    with room(weight("layer.{i}.w", 10, 3, dim=0), weight("layer.{i}.v", 4)) as here:
+        states = {"states": ["master", "exp_avg"], "placements": ["Shard(0)"]}
+        rules_of = [{"states": ["param"], "placements": ["Replicate"]}, states]
+        old = mesh(["dp"], [4], rules_of) | OWNER
+        side = here.side(old)
+        found = owners_of(side, rules.current_side(old, side), "layer.0.w")
+        same([len(f) for f in found], [9, 9, 9, 3], "rows 3, 3, 3, 1")
+        here.move(old, layout({"tp": 2}))
+        here.refused(mesh(["dp"], [4], [{"placements": ["Replicate"]}]) | OWNER, layout({}), "current: found owner")
+
+
+def owner_refused() -> None:
+    """Without optimizer states that are cut there is no owner."""
+    one = layout({})
+    with room(weight("layer.{i}.w", 8, dim=0)) as here:
+        lie = ("current: found owner in a layout whose optimizer states lie as its weights do", "shard.rule megatron")
+        here.refused(layout({"dp": 2}) | OWNER, one, *lie)
+        here.refused(layout({"dp": 2}, shard={"rule": "fsdp2"}) | OWNER, one, *lie)
+        here.refused(layout({"dp": 2}, shard={"rule": "zero3"}) | OWNER, one, *lie)
+        here.refused(one, layout({"dp": 2}) | OWNER, *lie)
+        bare = {"state": {"param": "bf16"}}
+        behind = layout({"dp": 2}, shard={"rule": "megatron"}) | OWNER | bare
+        here.refused(behind, one | bare, "current: found owner in a layout without optimizer states")
+        plan = here.folder / "current.plan"
+        paths = [here.write(layout({"dp": 2}, shard={"rule": "megatron"}) | more) for more in (OWNER, {})]
+        target = here.write(one)
+        programs.plan(paths[0], target, plan)
+        said = programs.refused("shunt", "verify", plan, paths[1], target)
+        if "param/layer.0.w" not in said:
+            raise OracleError(f"verify against the layout without the key: {said}")
+
+
 # ---- packed tensors, vocabulary, refusals --------------------------------------------------
 
 
@@ -836,6 +925,10 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("H20 empty shards", empty_shards),
     ("empty shards keep their dimensions", empty_shapes),
     ("empty shards of columns in holdings form", explicit_columns),
+    ("current weights: only the owner's bytes", owner_bytes),
+    ("current weights: tied embeddings", owner_of_tied),
+    ("current weights: placements", owner_on_mesh),
+    ("current weights: refused without owners", owner_refused),
     ("refit: expert biases under an ep change", expert_biases),
     ("refit: gated experts under an etp change", gated_experts),
     ("refit: per-expert storage under ep", expert_storage),

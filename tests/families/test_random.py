@@ -255,6 +255,8 @@ class Dice:
                 more["pipeline"] = pipeline
             if self.kv_heads and self.chance(0.5):
                 more["attention"] = {"kv": "replicate"}
+            if shard["rule"] in ("megatron", "zero1") and len(self.state) > 1 and self.chance(0.3):
+                more["current"] = "owner"
             document = layout(degrees | {"vpp": vpp}, **more) | {"state": self.state}
             return document | {"vocab": {"divisible_by": self.draw.randint(1, 5)}} | self.devices(document)
 

@@ -42,4 +42,9 @@ static const struct error_row rule_rows[] = {
      ":4:17: attention.kv: found \"copy\", expected `cut` or `replicate`"},
     {LAYOUT, LAYOUT_BASE "attention: replicate\n",
      ":4:12: attention: found \"replicate\", expected a mapping with the"},
+
+    /* current weights, in any form */
+    {LAYOUT, LAYOUT_BASE "current: mine\n", ":4:10: current: found \"mine\", expected `all` or `owner`"},
+    {LAYOUT, LAYOUT_BASE "current: onwer\n", ":4:10: current: found \"onwer\" (did you mean `owner`?), expected `all`"},
+    {LAYOUT, LAYOUT_BASE "current: [owner]\n", ":4:10: current: found a list, expected `all` or `owner`"},
 };
