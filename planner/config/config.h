@@ -170,7 +170,7 @@ enum cfg_placement_kind { CFG_PLACE_REPLICATE, CFG_PLACE_SHARD, CFG_PLACE_STRIDE
 struct cfg_placement {
     enum cfg_placement_kind kind;
     int32_t dim;          /* SHARD, STRIDED */
-    int64_t split_factor; /* STRIDED: ranks that cut the same dimension first */
+    int64_t split_factor; /* STRIDED: parts that axes to the right cut the dimension into first */
 };
 
 #define CFG_MAX_MESH 6

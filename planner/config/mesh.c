@@ -244,9 +244,8 @@ static const struct cfg_field rule_fields[] = {
              "\"type\": \"array\", \"minItems\": 1, \"maxItems\": 6, \"items\": {\"type\": \"string\", \"pattern\": "
              "\"^ *(Replicate *(\\\\( *\\\\))?|Shard *\\\\( *(dim *= *)?[0-5] *\\\\)|_StridedShard *\\\\( *(dim *= "
              "*)?[0-5] *, *((sf|split_factor) *= *)?[1-9][0-9]* *\\\\)) *$\"}",
-         .help = "What each axis of the mesh does to the tensor: Replicate, Shard(d), or _StridedShard(d, k) where "
-                 "ranks of "
-                 "later axes cut dimension d first, k parts in all"},
+         .help = "What each axis of the mesh does to the tensor: Replicate, Shard(d), or _StridedShard(d, k), cut "
+                 "behind as many of the later axes that cut dimension d as make k parts"},
 };
 
 const struct cfg_table cfg_mesh_rule_table = {

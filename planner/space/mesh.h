@@ -5,8 +5,8 @@
 /**
  * DTensor form: a mesh with named axes, and what each axis does to a tensor. Shard(d) cuts
  * dimension d into ceil chunks (torch.chunk), mesh axes from left to right; _StridedShard(d, k) is
- * cut after the axes to its right that shard d, whose sizes multiply to k. Source: layout-facts.md 5,
- * bug case H18.
+ * cut behind as many of the axes to its right that cut d as make k parts. Where all sizes divide that
+ * is what torch's own placements give. Source: layout-facts.md 5, bug case H18.
  */
 
 #include "space/placement.h"

@@ -580,24 +580,47 @@ def rank_map(model: Document, layout: Document, rank: int) -> dict[Key, Local]:
 # ---- placements on a mesh ------------------------------------------------------
 
 
-def parse_placement(text: str) -> tuple[str, int]:
-    """(kind, dimension) of a placement."""
-    match = re.fullmatch(r"\s*(Replicate|Shard|_StridedShard)\s*(?:\(\s*(?:dim\s*=\s*)?(\d*).*\))?\s*", text)
+def parse_placement(text: str) -> tuple[str, int, int]:
+    """(kind, dimension, parts before the cut) of a placement."""
+    pattern = r"\s*(Replicate|Shard|_StridedShard)\s*(?:\(\s*(?:dim\s*=\s*)?(\d*)\s*(?:,.*?(\d+)\s*)?\))?\s*"
+    match = re.fullmatch(pattern, text)
     assert match, text
-    return match[1], int(match[2] or 0)
+    return match[1], int(match[2] or 0), int(match[3] or 1)
 
 
 def mesh_cut(index: np.ndarray, shape: list[int], at: list[int], placements: list[str]) -> np.ndarray:
-    """Local array under placements: strided axes cut behind the axes to their right."""
+    """Local array under placements: an axis cuts behind the later ones that make its number of parts."""
     parsed = [parse_placement(text) for text in placements]
     steps: list[int] = []
     for axis in reversed(range(len(parsed))):
-        if parsed[axis][0] == "_StridedShard":
-            steps.append(axis)
-        elif parsed[axis][0] == "Shard":
-            steps.insert(0, axis)
+        kind, dim, parts = parsed[axis]
+        if kind == "Replicate":
+            continue
+        front = next(n for n in range(len(steps) + 1) if prod_of(shape, parsed, steps[:n], dim) == parts)
+        steps.insert(front, axis)
+    result = index
     for axis in steps:
-        index = row_chunk(index, parsed[axis][1], shape[axis], at[axis])
+        result = row_chunk(result, parsed[axis][1], shape[axis], at[axis])
+    if all(n % prod_of(shape, parsed, steps, d) == 0 for d, n in enumerate(index.shape)):
+        assert np.array_equal(result, strided_cut(index, shape, at, parsed)), placements
+    return result
+
+
+def prod_of(shape: list[int], parsed: list[tuple[str, int, int]], axes: list[int], dim: int) -> int:
+    """Parts into which some axes cut a dimension."""
+    return prod(shape[axis] for axis in axes if parsed[axis][1] == dim)
+
+
+def strided_cut(
+    index: np.ndarray, shape: list[int], at: list[int], parsed: list[tuple[str, int, int]]
+) -> np.ndarray:
+    """The framework's own definition, for sizes that divide: from left to right, an axis cuts each of k equal
+    blocks of what is left, and a rank gets its part of every block."""
+    for axis, (kind, dim, parts) in enumerate(parsed):
+        if kind == "Replicate":
+            continue
+        blocks = np.split(index, parts, axis=dim)
+        index = np.concatenate([np.split(block, shape[axis], axis=dim)[at[axis]] for block in blocks], axis=dim)
     return index
 
 

@@ -532,6 +532,31 @@ def strided_table() -> str:
     return "[0,1] [3] [2] [4]"
 
 
+def strided_orders() -> str:
+    """Several strided axes: where each cuts follows from its split factor, as torch 2.15 has it."""
+    cases = [
+        (["_StridedShard(0, 4)", "_StridedShard(0, 2)", "Shard(0)"], [0, 8, 4, 12, 2, 10, 6, 14]),
+        (["_StridedShard(0, 2)", "_StridedShard(0, 2)", "Shard(0)"], [0, 8, 2, 10, 4, 12, 6, 14]),
+        (["_StridedShard(0, 4)", "Shard(0)", "Shard(0)"], [0, 4, 8, 12, 2, 6, 10, 14]),
+        (["_StridedShard(0, 2)", "Shard(0)", "Shard(0)"], [0, 2, 8, 10, 4, 6, 12, 14]),
+        (["Shard(0)", "_StridedShard(0, 2)", "Shard(0)"], [0, 4, 2, 6, 8, 12, 10, 14]),
+    ]
+    with room(weight("w", 16, 3, stage="all")) as here:
+        one = layout({})
+        sides = [mesh(["a", "b", "c"], [2, 2, 2], [{"placements": placements}]) for placements, _ in cases]
+        for side, (placements, firsts) in zip(sides, cases):
+            got = [p[0] // 3 if p else -1 for p in param(here.side(side), "w")]
+            same(got, firsts, f"first rows under {placements}")
+            here.move(side, one)
+            here.move(one, side)
+        for k, factors in ((3, "2 or 4"), (8, "2 or 4")):
+            wrong = mesh(["a", "b", "c"], [2, 2, 2], [{"placements": [f"_StridedShard(0, {k})", "Shard(0)", "Shard(0)"]}])
+            here.refused(wrong, one, f"split_factor {k}", f"expected {factors}", "mesh axis a")
+        alone = mesh(["a", "b"], [2, 2], [{"placements": ["_StridedShard(0, 2)", "Replicate"]}])
+        here.refused(alone, one, "expected no strided shard")
+    return f"{len(cases)} orders"
+
+
 def kv_rows(head: int) -> tuple[int, int]:
     """First rows of a key and of a value head."""
     return head * 4352 + 4096, head * 4352 + 4224
@@ -917,6 +942,7 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("H14 global layer numbers", global_layers),
     ("H15 57 elements", fifty_seven),
     ("H18 FSDP on top of TP, odd dimension", strided_table),
+    ("several strided axes", strided_orders),
     ("H19 rank cuts inside heads", heads_across_ranks),
     ("H19 query heads on two ranks", split_query_heads),
     ("H19 key/value heads replicated by a rule", heads_by_rule),

@@ -275,21 +275,21 @@ class Dice:
         return mesh(["a", "b", "c"][: len(shape)], shape, placements) | {"state": self.state}
 
     def placements(self, shape: list[int], ndim: int) -> list[str]:
-        """Placements of one tensor; a strided one where axes to its right cut the same dimension."""
+        """Placements of one tensor; a strided one goes behind some of the axes to its right, in the order of cuts."""
         texts: list[str] = []
-        cuts = [1] * ndim
-        strided: set[int] = set()  # at most one such axis for a dimension
+        cuts: list[list[int]] = [[] for _ in range(ndim)]  # sizes of the axes to the right, in that order
         for size in reversed(shape):
             d = self.draw.randrange(ndim)
             kind = self.draw.choice(("Replicate", "Shard", "Strided"))
-            if d in strided:
-                kind = "Replicate"
-            if kind == "Strided" and cuts[d] > 1:
-                strided.add(d)
-                texts.insert(0, f"_StridedShard({d}, {cuts[d]})")
+            place = self.draw.randint(0, len(cuts[d])) if kind == "Strided" else 0
+            parts = prod(cuts[d][:place])
+            while place > 0 and cuts[d][place - 1] == 1:  # behind fewer there are as many parts: the rule takes that
+                place -= 1
+            texts.insert(0, f"_StridedShard({d}, {parts})" if kind == "Strided" else f"Shard({d})")
+            if kind == "Replicate":
+                texts[0] = "Replicate"
             else:
-                texts.insert(0, "Replicate" if kind == "Replicate" else f"Shard({d})")
-            cuts[d] *= 1 if kind == "Replicate" else size
+                cuts[d].insert(place, size)
         return texts
 
 
