@@ -68,24 +68,6 @@ static int print_help(void)
     return 0;
 }
 
-static int print_man(void)
-{
-    cli_man_head("shunt", "plan compiler for changing the parallelism of a training job");
-    puts(".SH SYNOPSIS\n.B shunt\nVERB [arguments]");
-    puts(".SH DESCRIPTION");
-    cli_man_text(about);
-    puts(".SH VERBS");
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (verbs[i].planned != NULL)
-            continue;
-        printf(".TP\n.BR shunt\\-%s (1)\n", verbs[i].name);
-        run_help_kind(&verbs[i], "--help=summary");
-    }
-    puts(".SH ENVIRONMENT\n.TP\n.B SHUNT_PLANS\nfolder of the built\\-in models and clusters");
-    puts(".SH SEE ALSO\n.BR shunt\\-exec (1)");
-    return 0;
-}
-
 static int print_version(void)
 {
     printf("shunt %s (plan format %u.%u)\n", cli_version(), SHUNT_PLAN_VERSION_MAJOR, SHUNT_PLAN_VERSION_MINOR);
@@ -103,15 +85,19 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-/* shunt help [--man] [VERB]; the man pages of the build come from --man */
+/* shunt help [[--man] VERB]; the man pages of the verbs come from --man, shunt.1 is written by hand */
 static int run_help(int argc, char **argv)
 {
     bool man = argc > 1 && strcmp(argv[1], "--man") == 0;
     const char *name = argv[man ? 2 : 1];
     const struct verb *verb;
 
+    if (name == NULL && man) {
+        fprintf(stderr, "shunt: help: --man needs a verb\n%s", usage);
+        return 2;
+    }
     if (name == NULL)
-        return man ? print_man() : print_help();
+        return print_help();
     verb = find_verb(name);
     if (verb == NULL)
         return 2;

@@ -346,7 +346,7 @@ def check_help(_: Path) -> None:
         assert f"  {verb} " in listing
         for option in [word for line in text.splitlines() for word in line.split()[:3] if word.startswith("--")]:
             assert option.replace("-", "\\-") in page, f"{verb}: {option} is not in the man page"
-    assert out("help", "--man").startswith(".TH SHUNT 1 ")
+    run("help", "--man", code=2)
     assert out("--version").startswith("shunt ")
 
 
