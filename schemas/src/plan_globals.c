@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "plan_internal.h"
+#include "plan_notes.h"
 
 #define HEADER_BYTES   sizeof(struct shunt_plan_header)
 #define SECTIONS_BEGIN SCHEMA_HEAD_BYTES
@@ -254,6 +255,15 @@ static bool check_seconds(const struct plan_site *site, const char *field, doubl
     return schema_refuse(site, "%s is %g, expected a finite number >= 0", field, value);
 }
 
+/* Version 1.0 has no statement: its place was reserved. */
+static bool check_notes(const struct shunt_plan *plan, const struct plan_site *site)
+{
+    uint32_t offset = plan->summary->state_notes;
+    if (plan->header->version_minor < 1)
+        return schema_equals(site, "state_notes", offset, 0);
+    return check_string(plan, site, "state_notes", offset) && schema_check_notes(site, &plan->strings[offset]);
+}
+
 static bool check_summary(const struct shunt_plan *plan, struct shunt_err *err)
 {
     struct plan_site site = site_of(plan, err, section_rules[SHUNT_SECTION_SUMMARY - 1].name, NULL);
@@ -262,8 +272,7 @@ static bool check_summary(const struct shunt_plan *plan, struct shunt_err *err)
            check_string(plan, &site, "to", sum->to) && check_string(plan, &site, "cluster", sum->cluster) &&
            check_string(plan, &site, "method", sum->method) && check_string(plan, &site, "solver", sum->solver) &&
            check_string(plan, &site, "solver_status", sum->solver_status) &&
-           schema_equals(&site, "reserved0", sum->reserved0, 0) &&
-           schema_equals(&site, "reserved1", sum->reserved1, 0) &&
+           schema_equals(&site, "reserved0", sum->reserved0, 0) && check_notes(plan, &site) &&
            check_seconds(&site, "predicted_seconds", sum->predicted_seconds) &&
            check_seconds(&site, "lower_bound_seconds", sum->lower_bound_seconds) &&
            check_seconds(&site, "lower_bound_rounds_seconds", sum->lower_bound_rounds_seconds) &&

@@ -71,7 +71,7 @@ static enum shunt_status walk(struct verifier *v)
     st = vspace_check(v);
     if (st == SHUNT_OK)
         vsummary_check(v);
-    return st;
+    return st == SHUNT_OK ? vnotes_check(v) : st;
 }
 
 static void fill_report(const struct verifier *v)

@@ -186,6 +186,7 @@ enum shunt_status vspace_check(struct verifier *v);
 void vspace_close(struct verifier *v);
 enum shunt_status vranks_check(struct verifier *v);
 void vsummary_check(struct verifier *v);
+enum shunt_status vnotes_check(struct verifier *v);
 
 /** Report a source and a target that are not the same elements. Shapes are the same. */
 void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, uint32_t src_device, uint32_t src_buffer,

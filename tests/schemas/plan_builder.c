@@ -355,6 +355,7 @@ void build_account(struct build *build)
                                        .method = names.method,
                                        .solver = names.solver,
                                        .solver_status = names.solver_status,
+                                       .state_notes = names.state_notes,
                                        .reserve = names.reserve,
                                        .transport = names.transport,
                                        .rollback_until_round = build->header.round_count};

@@ -113,7 +113,7 @@ static const struct doc_row doc_rows[] = {
     ROW(summary, max_peers),
     ROW(summary, rollback_until_round),
     ROW(summary, replicas_checked),
-    ROW(summary, reserved1),
+    ROW(summary, state_notes),
     ROW(summary, ops),
     ROW(tensor, name),
     ROW(tensor, ndim),

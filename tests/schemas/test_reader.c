@@ -48,8 +48,8 @@ struct fault {
 static const struct fault faults[] = {
     /* header */
     {"magic", HEADER, 0, 0, 0, 1, 'X', "plan: header: magic is not \"SHUNTPLN\""},
-    {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.0, supported 1.0"},
-    {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 1, "header: version is 1.1, supported 1.0"},
+    {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.1, supported 1.1"},
+    {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 2, "header: version is 1.2, supported 1.1"},
     {"header_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, header_bytes), 264, "header: header_bytes is 264, expected 256"},
     {"file_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, file_bytes), 64, "header: file_bytes is 64, expected "},
     {"no device", HEADER, 0, 0, FIELD(shunt_plan_header, device_count), 0, "header: device_count is 0, allowed 1..1048576"},
@@ -85,7 +85,8 @@ static const struct fault faults[] = {
     {"string offset", SUMMARY, 0, 0, FIELD(shunt_plan_summary, model), 4711, "section SUMMARY: model is string offset 4711"},
     {"inside a string", SUMMARY, 0, 0, FIELD(shunt_plan_summary, solver), 2, "section SUMMARY: solver is string offset 2, not the start"},
     {"summary reserved0", SUMMARY, 0, 0, FIELD(shunt_plan_summary, reserved0), 1, "section SUMMARY: reserved0 is 1, expected 0"},
-    {"summary reserved1", SUMMARY, 0, 0, FIELD(shunt_plan_summary, reserved1), 1, "section SUMMARY: reserved1 is 1, expected 0"},
+    {"state_notes offset", SUMMARY, 0, 0, FIELD(shunt_plan_summary, state_notes), 4711, "section SUMMARY: state_notes is string offset 4711"},
+    {"state_notes of a name", SUMMARY, 0, 0, FIELD(shunt_plan_summary, state_notes), 1, "section SUMMARY: state_notes: line 0 is not a name, an action and a reason"},
     {"seconds NaN", SUMMARY, 0, 0, FIELD(shunt_plan_summary, predicted_seconds), 0x7FF8000000000000, "predicted_seconds is nan"},
     {"seconds negative", SUMMARY, 0, 0, FIELD(shunt_plan_summary, lower_bound_seconds), 0xBFF0000000000000, "lower_bound_seconds is -1"},
     {"peak_device", SUMMARY, 0, 0, FIELD(shunt_plan_summary, peak_device), 3, "peak_device is 3, allowed 0..2"},
@@ -438,6 +439,78 @@ static void sealed_mutations_do_not_crash(void)
     image_finish(&whole);
 }
 
+/* ---- the statement about the state beside the tensors ------------------------------ */
+
+static const struct {
+    const char *text, *want; /* want: NULL when it is well formed */
+} statements[] = {
+    {"step\tcopied\tthe same on every rank\n", NULL},
+    {"step\tcopied\tw\nrng\treseeded\tw x\nloader\tleft\tw\nposition\trecomputed\tw\n", NULL},
+    {"step\tcopied\tno end", "state_notes: line 0 is not a name, an action and a reason"},
+    {"a\tleft\tw\nstep\tcopied\n", "state_notes: line 1 is not a name, an action and a reason"},
+    {"\n", "state_notes: line 0 is not a name"},
+    {"\tcopied\tw\n", "state_notes: line 0 has an empty name or reason"},
+    {"step\tcopied\t\n", "state_notes: line 0 has an empty name or reason"},
+    {"step\tdropped\tw\n", "state_notes: line 0: the action is none of copied, recomputed, reseeded, left"},
+    {"step\tcopied \tw\n", "state_notes: line 0: the action is none"},
+    {"step\tcopied\tw\tx\n", "state_notes: line 0 has a control character"},
+    {"st\x01p\tcopied\tw\n", "state_notes: line 0 has a control character"},
+};
+
+static void statements_are_checked(void)
+{
+    for (size_t s = 0; s < sizeof(statements) / sizeof(statements[0]); s++) {
+        struct build *build = build_tiny();
+        struct shunt_plan *plan = NULL;
+        struct shunt_err err = {""};
+        build->summary.state_notes = build_string(build, statements[s].text);
+        struct image image = build_encode(build);
+        enum shunt_status st = shunt_plan_open_memory(image.bytes, image.size, &plan, &err);
+        CHECK_MSG((st == SHUNT_OK) == (statements[s].want == NULL), "statement %zu: %s", s, err.text);
+        if (statements[s].want != NULL)
+            CHECK_CONTAINS(err.text, statements[s].want);
+        shunt_plan_close(plan);
+        image_finish(&image);
+        build_destroy(build);
+    }
+}
+
+static void statements_are_read_line_by_line(void)
+{
+    const char *at = statements[1].text;
+    static const char *const names[] = {"step", "rng", "loader", "position"};
+    static const char *const actions[] = {"copied", "reseeded", "left", "recomputed"};
+    struct shunt_plan_note note;
+    for (size_t n = 0; n < 4; n++) {
+        CHECK(shunt_plan_next_note(&at, &note));
+        CHECK(shunt_plan_note_is(note.name, note.name_bytes, names[n]));
+        CHECK(shunt_plan_note_is(note.action, note.action_bytes, actions[n]));
+        CHECK(shunt_plan_note_is(note.why, note.why_bytes, n == 1 ? "w x" : "w"));
+    }
+    CHECK(!shunt_plan_next_note(&at, &note));
+}
+
+/* A plan of version 1.0 reads, and has no statement. */
+static void version_1_0_has_no_statement(void)
+{
+    struct build *build = build_tiny();
+    for (int with = 0; with < 2; with++) {
+        struct shunt_plan *plan = NULL;
+        struct shunt_err err = {""};
+        build->summary.state_notes = with ? build_string(build, statements[0].text) : 0;
+        struct image image = build_encode(build);
+        image_header(&image)->version_minor = 0;
+        image_seal(&image);
+        enum shunt_status st = shunt_plan_open_memory(image.bytes, image.size, &plan, &err);
+        CHECK_MSG((st == SHUNT_OK) == !with, "%s", err.text);
+        if (with)
+            CHECK_CONTAINS(err.text, "section SUMMARY: state_notes is ");
+        shunt_plan_close(plan);
+        image_finish(&image);
+    }
+    build_destroy(build);
+}
+
 /* ---- files ---------------------------------------------------------------------- */
 
 static char folder[1024];
@@ -647,7 +720,10 @@ static void fail_every_allocation(const char *path, const struct image *image)
 
 static void every_allocation_may_fail(void)
 {
-    struct image image = tiny_image();
+    struct build *build = build_tiny();
+    build->summary.state_notes = build_string(build, "flat\tcopied\tw\nstep\tleft\tw\n");
+    struct image image = build_encode(build);
+    build_destroy(build);
     uint64_t keep = schema_verify_keep_bytes;
     CHECK(make_folder());
     write_file(make_path("a.plan"), image.bytes, image.size);
@@ -671,6 +747,9 @@ static const struct test_case cases[] = {
     {"longer_file_is_refused", longer_file_is_refused},
     {"every_flipped_byte_is_refused", every_flipped_byte_is_refused},
     {"sealed_mutations_do_not_crash", sealed_mutations_do_not_crash},
+    {"statements_are_checked", statements_are_checked},
+    {"statements_are_read_line_by_line", statements_are_read_line_by_line},
+    {"version_1_0_has_no_statement", version_1_0_has_no_statement},
     {"opens_files", opens_files},
     {"refuses_what_is_no_file", refuses_what_is_no_file},
     {"a_file_may_shrink", a_file_may_shrink},

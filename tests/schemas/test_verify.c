@@ -443,6 +443,23 @@ static void other_peak_device(struct build *b)
 }
 
 /* A device that receives what it holds moves more than it needed. */
+/* the statement about the state beside the tensors; "flat" stands for an entry of it */
+
+static void copied_without_tensor(struct build *b)
+{
+    b->summary.state_notes = build_string(b, "flat\tcopied\tw\nstep\tcopied\tw\n");
+}
+
+static void left_with_tensor(struct build *b)
+{
+    b->summary.state_notes = build_string(b, "step\tleft\tw\nflat\treseeded\tw\n");
+}
+
+static void noted_twice(struct build *b)
+{
+    b->summary.state_notes = build_string(b, "step\tleft\tw\nflat\tcopied\tw\nstep\tleft\tw\n");
+}
+
 static void received_what_it_had(struct build *b)
 {
     b->devices[2].from_rank = 2;
@@ -534,6 +551,9 @@ static const struct row rows[] = {
     {"inter_node_lower_bound beaten", bound_beaten, false, SHUNT_RULE_SUMMARY, "inter_node_lower_bound is "},
     {"peak_lower_bound beaten", peak_bound_beaten, false, SHUNT_RULE_SUMMARY, "peak_lower_bound is "},
     {"peak_device", other_peak_device, false, SHUNT_RULE_SUMMARY, "peak_device is 2, whose peak is "},
+    {"copied without a tensor", copied_without_tensor, false, SHUNT_RULE_SUMMARY, "state_notes says that step is copied, no tensor has that name"},
+    {"left with a tensor", left_with_tensor, false, SHUNT_RULE_SUMMARY, "state_notes says that flat is reseeded, a tensor has that name"},
+    {"noted twice", noted_twice, false, SHUNT_RULE_SUMMARY, "state_notes names step twice"},
     {"received what it had", received_what_it_had, true, SHUNT_RULE_SUMMARY, "needed_remote is 72, the replay has 56"},
 };
 /* clang-format on */
@@ -644,6 +664,13 @@ static void expect_accepted(struct build *build, const char *name)
     enum shunt_status st = verify_build(build, &err);
     CHECK_MSG(st == SHUNT_OK, "%s: %s %s", name, shunt_status_name(st), err.text);
     build_destroy(build);
+}
+
+static void accepts_a_right_statement(void)
+{
+    struct build *build = build_tiny();
+    build->summary.state_notes = build_string(build, "step\tleft\tw\nflat\tcopied\tw\nfla\tleft\tw\n");
+    expect_accepted(build, "statement");
 }
 
 /* A fill cut along columns covers the same pads. */
@@ -990,6 +1017,7 @@ static const struct test_case cases[] = {
     {"tiny_figures", tiny_figures},
     {"faults_are_found", faults_are_found},
     {"figures_are_compared", figures_are_compared},
+    {"accepts_a_right_statement", accepts_a_right_statement},
     {"accepts_cut_fills", accepts_cut_fills},
     {"accepts_fill_of_kept_pads", accepts_fill_of_kept_pads},
     {"accepts_overlapping_replicas", accepts_overlapping_replicas},

@@ -64,6 +64,23 @@ SHUNT_API const struct shunt_plan_device *shunt_plan_get_device(const struct shu
 /** A string of a checked record; never NULL. */
 SHUNT_API const char *shunt_plan_string(const struct shunt_plan *plan, uint32_t offset);
 
+/** One line of a plan's statement about the state beside its tensors. The texts are not NUL-terminated. */
+struct shunt_plan_note {
+    const char *name, *action, *why; /* action: "copied", "recomputed", "reseeded", "left" */
+    uint32_t name_bytes, action_bytes, why_bytes;
+};
+
+/**
+ * The next line of the statement, which shunt_plan_string() of the summary's `state_notes` has from its first one on.
+ *
+ * @param at  where to read; moves behind the line
+ * @return false at the end
+ */
+SHUNT_API bool shunt_plan_next_note(const char **at, struct shunt_plan_note *note_out);
+
+/** Whether a text of a note is this word. */
+SHUNT_API bool shunt_plan_note_is(const char *text, uint32_t bytes, const char *word);
+
 /**
  * Read and check the part of one device (checksum, table bounds, every index, offset, size, alignment,
  * kind and reserved field) and describe it. Cheap to call again.

@@ -38,7 +38,7 @@ extern "C" {
 
 #define SHUNT_PLAN_MAGIC         "SHUNTPLN"
 #define SHUNT_PLAN_VERSION_MAJOR 1u
-#define SHUNT_PLAN_VERSION_MINOR 0u
+#define SHUNT_PLAN_VERSION_MINOR 1u
 #define SHUNT_PLAN_ALIGN         64u        /* sections and parts start at multiples of this */
 #define SHUNT_PLAN_MESSAGE_ALIGN 16u        /* message offsets and sizes are multiples of this */
 #define SHUNT_PLAN_NONE          UINT32_MAX /* "no round", "no rank", "no buffer" */
@@ -112,8 +112,8 @@ struct shunt_plan_summary {
     uint32_t max_peers;            /* most distinct peers of one device in the whole plan */
     uint32_t rollback_until_round; /* first round whose frees or fills touch the old side; round_count if none */
     uint32_t replicas_checked;     /* 1 if copies were compared bytewise, which a compiler cannot do: 0 */
-    uint32_t reserved1;
-    uint64_t ops; /* op records of all parts, plus allocs and frees */
+    uint32_t state_notes;          /* string offset: what becomes of the state beside the tensors; 0 in version 1.0 */
+    uint64_t ops;                  /* op records of all parts, plus allocs and frees */
 };
 SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 248, "summary size");
 

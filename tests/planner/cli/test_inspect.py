@@ -111,7 +111,7 @@ def check_keys(plan: Path) -> None:
             assert key in values, f"{section}.{key} is missing"
             assert has_type(values[key], kind), f"{section}.{key} is {values[key]!r}, want a {kind}"
     same(report["plan_id"], plan.read_bytes()[32:64].hex())
-    same(report["format_version"], "1.0")
+    assert report["format_version"] in ("1.0", "1.1"), report["format_version"]
     for gap, bound in (("gap", "lower_bound"), ("gap_rounds", "lower_bound_rounds")):
         if report["time"][bound] > 0:
             want = report["time"]["predicted"] / report["time"][bound] - 1
