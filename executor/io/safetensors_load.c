@@ -158,11 +158,26 @@ static enum shunt_status load_buffer(const struct source *source, const struct s
     return st;
 }
 
+/* An entry beside the tensors that the plan says it does not copy: "scalar/NAME" or "blob/NAME". */
+static bool is_left(const struct shunt_plan *plan, const char *name)
+{
+    const char *at = shunt_plan_string(plan, shunt_plan_get_summary(plan)->state_notes);
+    const char *slash = strchr(name, '/');
+    struct shunt_plan_note note;
+    if (strncmp(name, "scalar/", 7) != 0 && strncmp(name, "blob/", 5) != 0)
+        return false;
+    while (shunt_plan_next_note(&at, &note)) {
+        if (shunt_plan_note_is(note.name, note.name_bytes, slash + 1))
+            return !shunt_plan_note_is(note.action, note.action_bytes, "copied");
+    }
+    return false;
+}
+
 static enum shunt_status refuse_extra(const struct source *source, const struct shunt_exec *exec, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < source->index.count; i++) {
         const char *name = source->index.entries[i].name;
-        if (engine_find(&exec->engine, name, SHUNT_SIDE_FROM) < 0)
+        if (engine_find(&exec->engine, name, SHUNT_SIDE_FROM) < 0 && !is_left(exec->engine.plan, name))
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %.300s: the plan's old side has no such entry",
                               source->path, name);
     }

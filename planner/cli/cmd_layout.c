@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "beside_print.h"
 #include "cli.h"
 #include "compile.h"
 #include "explicit_print.h"
@@ -19,7 +20,8 @@ struct layout_options {
 
 static const char description[] =
     "Print what Shunt understood of a layout document: sizes and order of the axes, layers of each pipeline stage, "
-    "states with their dtypes, parameters and bytes. With --rank, every tensor of one rank: its local shape and the "
+    "states with their dtypes, parameters and bytes, and the state beside the tensors with its policies. With --rank, "
+    "every tensor of one rank: its local shape and the "
     "boxes of the global tensor that it holds. With --explicit, the layout written box by box, as a document that "
     "`shunt plan` reads back.";
 
@@ -122,6 +124,7 @@ static void print_page(const struct space *space, const struct side *side)
     printf("space       %s (%s B), each element once\n", fmt_bytes(space_total_bytes(space)).s,
            fmt_count(space_total_bytes(space)).s);
     printf("held        %s over all ranks, at most %s on one\n", fmt_bytes(total).s, fmt_bytes(largest).s);
+    beside_print_model(space->model);
 }
 
 static void print_item(struct arena *arena, const struct side *side, uint32_t i,
@@ -273,6 +276,7 @@ static void json_overview(struct json *json, const struct side *side)
     for (uint32_t r = 0; r < side->grid.rank_count; r++)
         json_u64(json, side_rank_bytes(side, r));
     json_array_end(json);
+    beside_json_model(json, side->space->model);
 }
 
 /* ---- verb ----------------------------------------------------------------------- */

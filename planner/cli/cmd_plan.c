@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "beside_print.h"
 #include "cli.h"
 #include "figures.h"
 #include "make_plan.h"
@@ -123,6 +124,7 @@ static enum shunt_status report(const struct plan_options *o, const struct shunt
     figures.plan_seconds = seconds;
     if (!o->json) {
         print_text(&figures, o->output);
+        beside_print_count(plan);
         return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
     }
     struct json json;
@@ -131,6 +133,7 @@ static enum shunt_status report(const struct plan_options *o, const struct shunt
     json_key(&json, "plan");
     json_string(&json, o->output);
     figures_json(&json, &figures);
+    beside_json_plan(&json, plan);
     json_object_end(&json);
     return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;
 }

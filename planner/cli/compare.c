@@ -169,6 +169,19 @@ static enum shunt_status compare_tensors(struct arena *arena, const struct compa
     return SHUNT_OK;
 }
 
+/** What the plan says of the state beside the tensors. */
+static enum shunt_status compare_notes(struct arena *arena, const struct comparison *comparison, struct shunt_err *err)
+{
+    const struct shunt_plan_summary *summary = shunt_plan_get_summary(comparison->plan);
+    if (shunt_plan_get_header(comparison->plan)->version_minor < 1 ||
+        strcmp(shunt_plan_string(comparison->plan, summary->state_notes),
+               beside_text(arena, &comparison->space->beside)) == 0)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_MISMATCH,
+                      "%s: the plan says something else about the state beside the tensors than the documents",
+                      comparison->path);
+}
+
 static enum shunt_status compare_documents(struct arena *arena, const struct shunt_plan *plan,
                                            const struct compile_documents *documents, struct shunt_err *err)
 {
@@ -181,6 +194,8 @@ static enum shunt_status compare_documents(struct arena *arena, const struct shu
         return status;
     from.space = to.space = space;
     status = compare_tensors(arena, &from, err);
+    if (status == SHUNT_OK)
+        status = compare_notes(arena, &from, err);
     if (status == SHUNT_OK)
         status = current_side_build(arena, space, documents->from, &side, err);
     if (status != SHUNT_OK)

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "space/keys.h"
+
 /** A text in double quotes, as YAML reads it back. Names hold no control characters. */
 static void print_quoted(const char *text)
 {
@@ -46,6 +48,25 @@ static void print_head(const struct side *side)
             printf("%s%u", r > 0 ? ", " : "", layout->devices[r]);
         printf("]\n");
     }
+}
+
+/** Sizes that entries with rows go by, where there are such entries. */
+static void print_axes(const struct side *side)
+{
+    bool first = true, keyed = false;
+    for (uint32_t f = 0; f < side->space->family_count; f++)
+        keyed = keyed || side->space->families[f].per != NULL;
+    if (!keyed)
+        return;
+    printf("axes: {");
+    for (int k = 0; k < CFG_KEY_COUNT; k++) {
+        int64_t size = keys_size(side->layout, (enum cfg_key)k);
+        if (size == 0)
+            continue; /* a mesh without axes of that name; nothing goes by them */
+        printf("%s%s: %lld", first ? "" : ", ", cfg_key_names[k], (long long)size);
+        first = false;
+    }
+    printf("}\n");
 }
 
 /** Copies that are cut unlike overlap, and must say so. */
@@ -102,6 +123,7 @@ void explicit_print(struct arena *arena, const struct side *side)
 {
     const struct space *space = side->space;
     print_head(side);
+    print_axes(side);
     printf("holdings:\n");
     for (uint32_t i = 0; i < space->item_count;) {
         const struct space_item *item = &space->items[i];

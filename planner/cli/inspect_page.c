@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "beside_print.h"
 #include "figures.h"
 #include "inspect.h"
 
@@ -96,6 +97,7 @@ void inspect_page(const struct shunt_plan *plan, const char *path)
     figures_get(plan, &figures);
     print_head(&figures, path);
     print_figures(&figures);
+    beside_print_plan(plan);
     print_safety(&figures);
 }
 
@@ -108,6 +110,7 @@ void inspect_json(const struct shunt_plan *plan)
     json_init(&json, stdout, true);
     json_object_begin(&json);
     figures_json(&json, &figures);
+    beside_json_plan(&json, plan);
     json_object_end(&json);
     json_finish(&json);
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "beside_print.h"
 #include "figures.h"
 
 static const char *const outcome_names[PRECOMPILE_OUTCOMES] = {"made", "kept", "failed"};
@@ -63,6 +64,7 @@ static void print_json_step(struct precompile *run, const char *name, const stru
         figures_get(plan_of(result), &figures);
         figures.plan_seconds = result->outcome == PRECOMPILE_MADE ? result->seconds : figures.plan_seconds;
         figures_json(json, &figures);
+        beside_json_plan(json, plan_of(result));
     }
     json_object_end(json);
 }

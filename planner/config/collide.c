@@ -15,7 +15,7 @@
 #include "names.h"
 #include "tables.h"
 
-/* Tensors are numbered first, scalars behind them. */
+/* Tensors are numbered first, scalars behind them, then the other entries. */
 struct expanded {
     uint64_t hash;
     uint32_t entry;
@@ -27,14 +27,44 @@ _Static_assert(CFG_MOST_LAYERS <= UINT16_MAX + 1 && CFG_MOST_EXPERTS <= UINT16_M
 /* A name is at most 255 bytes; "{i}" and "{e}" become at most 5 digits each. */
 #define NAME_BYTES 264
 
-static const char *entry_name(const struct cfg_model *model, uint32_t entry)
+static uint32_t entry_count(const struct cfg_model *model)
 {
-    return entry < model->tensor_count ? model->tensors[entry].name : model->scalars[entry - model->tensor_count].name;
+    return model->tensor_count + model->scalar_count + cfg_other_count(model);
 }
 
-static struct cfg_pos entry_pos(const struct cfg_model *model, uint32_t entry)
+static const char *entry_name(const struct cfg_model *model, uint32_t entry)
 {
-    return entry < model->tensor_count ? model->tensors[entry].pos : model->scalars[entry - model->tensor_count].pos;
+    if (entry < model->tensor_count)
+        return model->tensors[entry].name;
+    entry -= model->tensor_count;
+    return entry < model->scalar_count ? model->scalars[entry].name
+                                       : cfg_other_at(model, entry - model->scalar_count)->name;
+}
+
+/* Where an entry is written: list and index in it; what is included is written nowhere. */
+static const char *entry_place(const struct cfg_model *model, uint32_t entry, uint32_t *index_out,
+                               struct cfg_pos *pos_out)
+{
+    *index_out = entry;
+    if (entry < model->tensor_count) {
+        *pos_out = model->tensors[entry].pos;
+        return "tensors";
+    }
+    *index_out = entry -= model->tensor_count;
+    if (entry < model->scalar_count) {
+        *pos_out = model->scalars[entry].pos;
+        return "scalars";
+    }
+    *index_out = entry -= model->scalar_count;
+    if (entry >= model->other_count + model->group_count) {
+        *pos_out = model->include_pos;
+        return "include";
+    }
+    *pos_out = cfg_other_at(model, entry)->pos;
+    if (entry < model->other_count)
+        return "other_state";
+    *index_out = entry - model->other_count;
+    return "param_groups";
 }
 
 /* Decimal digits of a number below 65536; returns their end. */
@@ -149,16 +179,20 @@ static void list_expanded(const struct cfg_model *model, uint32_t entries, struc
 static void report_collision(const struct cfg_scope *scope, const struct expanded *first, const struct expanded *second)
 {
     const struct cfg_model *model = scope->object;
-    bool is_tensor = second->entry < model->tensor_count;
     char name[NAME_BYTES], quoted[CFG_QUOTE_BYTES];
+    uint32_t index, first_index;
+    struct cfg_pos pos, first_pos;
+    (void)entry_place(model, first->entry, &first_index, &first_pos);
+    const char *key = entry_place(model, second->entry, &index, &pos);
     expand(model, second, name);
-    const struct cfg_path list = {.up = scope->path, .key = is_tensor ? "tensors" : "scalars"};
-    const struct cfg_path entry = {.up = &list, .index = second->entry - (is_tensor ? 0 : model->tensor_count)};
+    const struct cfg_path list = {.up = scope->path, .key = key};
+    const struct cfg_path entry = {.up = &list, .index = index};
     const struct cfg_path path = {.up = &entry, .key = "name"};
-    cfg_report(scope->loader->diag, entry_pos(model, second->entry), &path,
+    bool included = strcmp(key, "include") == 0;
+    cfg_report(scope->loader->diag, pos, included ? &list : &path,
                "found the name %s a second time, layers and experts expanded (first on line %" PRIu32
                "), expected unique names",
-               cfg_quote(quoted, name, strlen(name)), entry_pos(model, first->entry).line);
+               cfg_quote(quoted, name, strlen(name)), first_pos.line);
 }
 
 /* In document order, each later entry once, at its lowest layer and expert that collide. */
@@ -176,7 +210,7 @@ static void report_collisions(const struct cfg_scope *scope, const struct expand
         if (strcmp(a, b) == 0 && (*best == NULL || place(&list[i]) < place(*best)))
             *best = &list[i];
     }
-    for (uint32_t e = 0; e < model->tensor_count + model->scalar_count; e++) {
+    for (uint32_t e = 0; e < entry_count(model); e++) {
         if (partner[e] != NULL)
             report_collision(scope, partner[e] - 1, partner[e]);
     }
@@ -185,7 +219,7 @@ static void report_collisions(const struct cfg_scope *scope, const struct expand
 void cfg_check_names(struct cfg_scope *scope)
 {
     const struct cfg_model *model = scope->object;
-    uint32_t entries = model->tensor_count + model->scalar_count;
+    uint32_t entries = entry_count(model);
     uint64_t count = count_expanded(model, entries);
     if (count > CFG_MOST_TENSORS) {
         cfg_scope_report(scope, "tensors",

@@ -66,6 +66,7 @@ struct cfg_tensor {
     int64_t *layer_list; /* layers that have it, ascending, all in [layer_begin, layer_end); NULL: all those */
     enum cfg_kind kind;
     int32_t dtype; /* of param or buffer; -1: the layout's */
+    char *group;   /* parameter group; NULL: none */
 };
 
 /** A small value that every rank holds whole, for instance the step count. */
@@ -75,6 +76,38 @@ struct cfg_scalar {
     int32_t dtype;
     int64_t count; /* elements, 1 by default */
 };
+
+/** Axes along which copies of an entry beside the tensors may differ; rows count with the first one slowest. */
+enum cfg_key { CFG_KEY_PP, CFG_KEY_DP, CFG_KEY_CP, CFG_KEY_EP, CFG_KEY_ETP, CFG_KEY_TP, CFG_KEY_COUNT };
+
+/** Text of a key ("etp"), of a policy ("copy-if-same"). */
+extern const char *const cfg_key_names[CFG_KEY_COUNT];
+extern const char *const cfg_policy_names[];
+
+enum cfg_policy {
+    CFG_POLICY_COPY,         /* the same on every rank: moved */
+    CFG_POLICY_COPY_IF_SAME, /* moved if the axes of `per` have the same sizes on both sides */
+    CFG_POLICY_RECOMPUTE,    /* not moved: the trainer derives it */
+    CFG_POLICY_LEAVE,        /* not moved: the trainer's, or another program's */
+};
+
+/** What becomes of an entry of policy COPY_IF_SAME when the axes do not keep their sizes. */
+enum cfg_otherwise { CFG_OTHERWISE_LEAVE, CFG_OTHERWISE_RESEED, CFG_OTHERWISE_RECOMPUTE, CFG_OTHERWISE_REFUSE };
+
+/** An entry of the state beside the tensors. */
+struct cfg_other {
+    struct cfg_pos pos;
+    char *name;
+    enum cfg_policy policy;
+    int32_t dtype;           /* -1: an opaque blob of `count` bytes */
+    int64_t count, bytes;    /* elements; `bytes` is as written, 0 if it was not */
+    bool per[CFG_KEY_COUNT]; /* COPY_IF_SAME: some, of one grid of ranks; else none */
+    enum cfg_otherwise otherwise;
+    char *why;      /* NULL: nothing was said */
+    char *identity; /* of a parameter group; else NULL */
+};
+
+#define CFG_MOST_INCLUDED 32
 
 struct cfg_model {
     char *path; /* as opened, for messages */
@@ -87,7 +120,23 @@ struct cfg_model {
     struct cfg_tensor *tensors;
     uint32_t scalar_count;
     struct cfg_scalar *scalars;
+    uint32_t other_count;
+    struct cfg_other *others; /* `other_state` */
+    uint32_t group_count;
+    struct cfg_other *groups; /* `param_groups`: policy COPY */
+    int32_t include;          /* built-in set of entries; 0: none */
+    struct cfg_pos include_pos;
+    uint32_t included_count; /* entries of that set that the model does not have itself */
+    const struct cfg_other *included[CFG_MOST_INCLUDED];
 };
+
+/** Entries beside the tensors, without scalars: `other_state`, `param_groups`, then what is included. */
+uint32_t cfg_other_count(const struct cfg_model *model);
+const struct cfg_other *cfg_other_at(const struct cfg_model *model, uint32_t index);
+
+/** Whether copies differ along some axis; whether some plan moves it. */
+bool cfg_other_is_keyed(const struct cfg_other *other);
+bool cfg_other_may_move(const struct cfg_other *other);
 
 /** Number of layers that have this tensor; 1 when its stage is not LAYER. */
 int64_t cfg_tensor_layers(const struct cfg_tensor *tensor);
@@ -234,6 +283,7 @@ struct cfg_layout {
     uint32_t device_count; /* 0: ranks 0..world-1 run on devices 0..world-1 */
     uint32_t *devices;     /* device of each rank, distinct */
     struct cfg_pos devices_pos;
+    int64_t axes[CFG_AXIS_COUNT], axes_etp; /* HOLDINGS: sizes that entries beside the tensors go by; 0: unknown */
 };
 
 /**

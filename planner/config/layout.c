@@ -95,14 +95,17 @@ static const struct {
     {"vocab", CFG_FORM_PARALLEL, NULL},
     {"placements", CFG_FORM_MESH, "what the axes of `mesh` do to each tensor"},
     {"ranks", CFG_FORM_HOLDINGS, "the number of ranks of `holdings`"},
+    {"axes", CFG_FORM_HOLDINGS, NULL},
 };
 
 #define FORMS_JSON                                                                                                     \
     "\"oneOf\": [{\"required\": [\"parallel\"], \"properties\": {\"mesh\": false, \"placements\": false, "             \
-    "\"ranks\": false, \"holdings\": false}}, {\"required\": [\"mesh\", \"placements\"], \"properties\": "             \
+    "\"ranks\": false, \"holdings\": false, \"axes\": false}}, {\"required\": [\"mesh\", \"placements\"], "            \
+    "\"properties\": "                                                                                                 \
     "{\"parallel\": false, \"order\": false, \"pipeline\": false, \"shard\": false, \"attention\": false, \"vocab\": " \
     "false, "                                                                                                          \
-    "\"ranks\": false, \"holdings\": false}}, {\"required\": [\"ranks\", \"holdings\"], \"properties\": "              \
+    "\"ranks\": false, \"holdings\": false, \"axes\": false}}, {\"required\": [\"ranks\", \"holdings\"], "             \
+    "\"properties\": "                                                                                                 \
     "{\"parallel\": false, \"order\": false, \"pipeline\": false, \"shard\": false, \"attention\": false, \"vocab\": " \
     "false, "                                                                                                          \
     "\"mesh\": false, \"placements\": false}}]"
@@ -304,6 +307,10 @@ static const struct cfg_field layout_fields[] = {
                          .max = 1 << 20,
                          .table = &cfg_holding_table,
                          .help = "Every buffer of every rank, box by box"},
+    [LAYOUT_AXES] = {.key = "axes",
+                     .type = CFG_TABLE,
+                     .table = &cfg_axes_table,
+                     .help = "Sizes of the axes that the entries of `other_state` go by; they place nothing"},
     [LAYOUT_STATE] = {.key = "state",
                       .type = CFG_TABLE,
                       CFG_POS(struct cfg_layout, state_pos),

@@ -25,6 +25,7 @@ enum {
     LAYOUT_PLACEMENTS,
     LAYOUT_RANKS,
     LAYOUT_HOLDINGS,
+    LAYOUT_AXES,
     LAYOUT_STATE,
     LAYOUT_CURRENT,
     LAYOUT_DEVICES,
@@ -32,6 +33,7 @@ enum {
 };
 
 extern const struct cfg_table cfg_parallel_table;
+extern const struct cfg_table cfg_axes_table;
 extern const struct cfg_table cfg_pipeline_table;
 extern const struct cfg_table cfg_shard_table; /* of struct cfg_shard */
 extern const struct cfg_table cfg_state_table;

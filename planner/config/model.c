@@ -8,6 +8,7 @@
 #include "field.h"
 #include "heads.h"
 #include "names.h"
+#include "other.h"
 #include "tables.h"
 
 #define MOST_EXTENT   (INT64_C(1) << 40)
@@ -209,6 +210,7 @@ enum {
     TENSOR_LAYERS,
     TENSOR_KIND,
     TENSOR_DTYPE,
+    TENSOR_GROUP,
     TENSOR_FIELD_COUNT
 };
 
@@ -385,6 +387,11 @@ static const struct cfg_field tensor_fields[] = {
                       .choice_name = shunt_dtype_name,
                       .absent = -1,
                       .help = "Element type of the weight or buffer; absent: the layout's `state.param`"},
+    [TENSOR_GROUP] = {.key = "group",
+                      .type = CFG_TEXT,
+                      CFG_MEMBER(struct cfg_tensor, group),
+                      .accept = cfg_accept_scalar_name,
+                      .help = "Parameter group of a weight; needed when the model has `param_groups`"},
 };
 
 static const struct cfg_table tensor_table = {
@@ -440,6 +447,9 @@ enum {
     MODEL_EXPERTS,
     MODEL_TENSORS,
     MODEL_SCALARS,
+    MODEL_OTHER_STATE,
+    MODEL_PARAM_GROUPS,
+    MODEL_INCLUDE,
     MODEL_FIELD_COUNT
 };
 
@@ -536,10 +546,14 @@ static void check_elements(struct cfg_scope *scope)
 
 static void check_model(struct cfg_scope *scope)
 {
-    const struct cfg_model *model = scope->object;
+    struct cfg_model *model = scope->object;
     check_heads(scope);
     check_head_rows(scope);
     check_company(scope);
+    cfg_include_others(model);
+    if (cfg_scope_usable(scope, CFG_BIT(MODEL_TENSORS) | CFG_BIT(MODEL_EXPERTS) | CFG_BIT(MODEL_OTHER_STATE) |
+                                    CFG_BIT(MODEL_PARAM_GROUPS)))
+        cfg_others_check(scope);
     if (!cfg_scope_usable(scope, CFG_BIT(MODEL_LAYERS) | CFG_BIT(MODEL_EXPERTS)))
         return;
     for (uint32_t t = 0; t < model->tensor_count; t++)
@@ -602,7 +616,29 @@ static const struct cfg_field model_fields[] = {
                        CFG_NUMBER(struct cfg_model, scalar_count),
                        .max = CFG_MOST_TENSORS,
                        .table = &scalar_table,
-                       .help = "Small values that every rank holds whole"},
+                       .help = "Small values that every rank holds whole, and that are always copied"},
+    [MODEL_OTHER_STATE] = {.key = "other_state",
+                           .type = CFG_LIST,
+                           CFG_MEMBER(struct cfg_model, others),
+                           CFG_NUMBER(struct cfg_model, other_count),
+                           .max = 4096,
+                           .table = &cfg_other_table,
+                           .help = "More state beside the tensors, each with a policy: random streams, loss scales, "
+                                   "what is recomputed or left"},
+    [MODEL_PARAM_GROUPS] = {.key = "param_groups",
+                            .type = CFG_LIST,
+                            CFG_MEMBER(struct cfg_model, groups),
+                            CFG_NUMBER(struct cfg_model, group_count),
+                            .max = 4096,
+                            .table = &cfg_group_table,
+                            .help = "Parameter groups of the optimizer, with their hyper-parameters"},
+    [MODEL_INCLUDE] = {.key = "include",
+                       .type = CFG_CHOICE,
+                       CFG_MEMBER(struct cfg_model, include),
+                       CFG_POS(struct cfg_model, include_pos),
+                       .choices = cfg_includes,
+                       .absent = 0,
+                       .help = "Built-in entries of `other_state`, but for those whose name the model has itself"},
 };
 
 static const struct cfg_table model_table = {

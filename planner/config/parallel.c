@@ -88,6 +88,38 @@ const struct cfg_table cfg_parallel_table = {
     .check = check_parallel,
 };
 
+/* ---- axes ---------------------------------------------------------------------------- */
+
+#define SIZE_FIELD(axis, axis_key, axis_help)                                                                          \
+    [axis] = {.key = axis_key,                                                                                         \
+              .type = CFG_COUNT,                                                                                       \
+              CFG_MEMBER(struct cfg_layout, axes[axis]),                                                               \
+              .min = 1,                                                                                                \
+              .max = CFG_MOST_RANKS,                                                                                   \
+              .absent = 0,                                                                                             \
+              .help = axis_help}
+
+static const struct cfg_field axes_fields[] = {
+    SIZE_FIELD(CFG_AXIS_TP, "tp", "Tensor parallel size"),
+    SIZE_FIELD(CFG_AXIS_CP, "cp", "Context parallel size"),
+    SIZE_FIELD(CFG_AXIS_EP, "ep", "Expert parallel size"),
+    SIZE_FIELD(CFG_AXIS_DP, "dp", "Data parallel size"),
+    SIZE_FIELD(CFG_AXIS_PP, "pp", "Pipeline parallel size"),
+    [PARALLEL_ETP] = {.key = "etp",
+                      .type = CFG_COUNT,
+                      CFG_MEMBER(struct cfg_layout, axes_etp),
+                      .min = 1,
+                      .max = CFG_MOST_RANKS,
+                      .absent = 0,
+                      .help = "Tensor parallel size inside an expert"},
+};
+
+const struct cfg_table cfg_axes_table = {
+    .help = "Sizes of the axes that the holdings were made with; one that is absent is unknown",
+    .fields = axes_fields,
+    .field_count = sizeof(axes_fields) / sizeof(axes_fields[0]),
+};
+
 /* ---- order ------------------------------------------------------------------------------ */
 
 struct axis_order {

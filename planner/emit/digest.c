@@ -96,6 +96,25 @@ enum shunt_status digest_program(uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
     return failed ? SHUNT_ERR_IO : hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
 }
 
+static void print_name(FILE *file, const char *key, const char *text)
+{
+    if (text != NULL)
+        fprintf(file, " %s %zu:%s", key, strlen(text), text);
+}
+
+static void print_other(FILE *file, const struct cfg_other *other)
+{
+    fputs("other", file);
+    print_name(file, "name", other->name);
+    print_name(file, "identity", other->identity);
+    print_name(file, "why", other->why);
+    fprintf(file, " policy %d otherwise %d dtype %d count %lld per", (int)other->policy, (int)other->otherwise,
+            (int)other->dtype, (long long)other->count);
+    for (int k = 0; k < CFG_KEY_COUNT; k++)
+        fprintf(file, " %d", (int)other->per[k]);
+    fputc('\n', file);
+}
+
 static void print_tensor(FILE *file, const struct cfg_tensor *tensor)
 {
     fprintf(file, "tensor %zu:%s stage %d expert %d tied %d %d kind %d dtype %d layers", strlen(tensor->name),
@@ -113,6 +132,7 @@ static void print_tensor(FILE *file, const struct cfg_tensor *tensor)
         fprintf(file, " %lld", (long long)tensor->segments[s]);
     if (tensor->heads != CFG_HEADS_NONE)
         fprintf(file, " heads %d of %lld", (int)tensor->heads, (long long)tensor->head_dim);
+    print_name(file, "group", tensor->group);
     fputc('\n', file);
 }
 
@@ -128,6 +148,8 @@ enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_
     for (uint32_t s = 0; s < model->scalar_count; s++)
         fprintf(text.file, "scalar %zu:%s dtype %d count %lld\n", strlen(model->scalars[s].name),
                 model->scalars[s].name, (int)model->scalars[s].dtype, (long long)model->scalars[s].count);
+    for (uint32_t o = 0; o < cfg_other_count(model); o++)
+        print_other(text.file, cfg_other_at(model, o));
     return text_close(&text, out);
 }
 
@@ -196,6 +218,16 @@ static void print_holding(FILE *file, const struct cfg_holding *holding)
         print_box(file, &holding->boxes[b]);
 }
 
+static void print_axes(FILE *file, const struct cfg_layout *layout)
+{
+    for (int i = 0; i < CFG_AXIS_COUNT; i++) {
+        if (layout->axes[i] > 0)
+            fprintf(file, "\naxis %s %lld", cfg_axis_names[i], (long long)layout->axes[i]);
+    }
+    if (layout->axes_etp > 0)
+        fprintf(file, "\naxis etp %lld", (long long)layout->axes_etp);
+}
+
 enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
 {
@@ -215,6 +247,7 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
     print_mesh(text.file, &layout->mesh);
     for (uint32_t h = 0; h < layout->holding_count; h++)
         print_holding(text.file, &layout->holdings[h]);
+    print_axes(text.file, layout);
     fprintf(text.file, "\nform %d ranks %lld vocab", (int)layout->form, (long long)layout->ranks);
     fprintf(text.file, " %lld %lld states", (long long)layout->vocab_divisible_by, (long long)layout->vocab_padded);
     for (int s = 0; s < SHUNT_STATE_COUNT; s++)

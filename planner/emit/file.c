@@ -151,6 +151,8 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->method = add_string(file, input->schedule->method);
     summary->solver = add_string(file, "none");
     summary->solver_status = add_string(file, "not used");
+    const char *notes = beside_text(file->arena, &input->route->space->beside);
+    summary->state_notes = notes[0] == '\0' ? 0 : add_string(file, notes);
     summary->needed_remote = figures->needed_remote;
     summary->moved = figures->moved;
     summary->local = figures->local;

@@ -81,6 +81,8 @@ static enum shunt_status list_entries(struct builder *builder)
         const struct named *named =
             bsearch(&key, builder->names, space->tensor_count, sizeof(*builder->names), compare_names);
         bool left[SHUNT_STATE_COUNT];
+        if (named == NULL && beside_has_left(&space->beside, holding->tensor))
+            continue; /* an entry beside the tensors that this move does not copy */
         if (named == NULL)
             return refuse(builder, holding, "an entry", "a tensor of the model");
         memcpy(left, holding->state, sizeof(left));

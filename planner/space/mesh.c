@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "space/keys.h"
+
 static const struct cfg_mesh_rule replicate_all;
 
 /** The rule of a family's state: its own, else the one for every tensor, else replicated. */
@@ -195,6 +197,11 @@ enum shunt_status mesh_place(struct arena *arena, const struct space *space, con
         const struct space_family *family = &space->families[f];
         const struct cfg_mesh_rule *made[SHUNT_STATE_COUNT];
         uint32_t number[SHUNT_STATE_COUNT];
+        if (family->per != NULL) {
+            *VEC_PUSH(arena, list) = keys_place(arena, family, layout, NULL);
+            item_placement_out[family->item_begin] = (uint32_t)list->count - 1;
+            continue;
+        }
         for (uint32_t s = 0; s < family->state_count; s++) {
             made[s] = find_rule(&layout->mesh, family, family->state[s]);
             number[s] = UINT32_MAX;

@@ -7,6 +7,7 @@
 #include "space/cut.h"
 #include "space/explicit.h"
 #include "space/heads.h"
+#include "space/keys.h"
 #include "space/shard.h"
 #include "space/stages.h"
 
@@ -168,6 +169,11 @@ static uint32_t flat_tensor(const struct family_placer *placer, uint32_t layer_i
 static void place_family(struct family_placer *placer, placement_vec *list)
 {
     const struct space_family *family = placer->family;
+    if (family->per != NULL) {
+        struct placement rows = keys_place(placer->arena, family, placer->side->layout, &placer->side->grid);
+        placer->side->item_placement[family->item_begin] = add_placement(placer->arena, list, &rows);
+        return;
+    }
     for (uint32_t l = 0; l < family->layer_count; l++) {
         for (uint32_t e = 0; e < family->expert_count; e++) {
             struct base *base = find_base(placer, list, family->layers[l], e);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "space/keys.h"
+
 static const int64_t one_element = 1;
 static const int64_t no_layer = 0;
 
@@ -74,19 +76,44 @@ static void fill_tensor_family(struct arena *arena, struct space_family *family,
     }
 }
 
-static void fill_scalar_family(struct space_family *family, const struct cfg_scalar *scalar)
+/** A value that is no tensor: on every stage, and not cut. */
+static void fill_value_family(struct space_family *family, const char *name, struct cfg_pos pos, int64_t count)
 {
-    family->name = scalar->name;
-    family->pos = scalar->pos;
+    family->name = name;
+    family->pos = pos;
     family->ndim = 1;
-    family->shape[0] = scalar->count;
+    family->shape[0] = count;
     family->stage = CFG_STAGE_ALL;
     family->cut_dim = -1;
     family->segment_count = 1;
     family->segments = &one_element;
     family->layer_count = family->expert_count = 1;
     family->layers = &no_layer;
+}
+
+static void fill_scalar_family(struct space_family *family, const struct cfg_scalar *scalar)
+{
+    fill_value_family(family, scalar->name, scalar->pos, scalar->count);
     add_state(family, SHUNT_STATE_SCALAR, scalar->dtype);
+}
+
+static enum shunt_status fill_other_family(struct space_family *family, const struct cfg_other *other,
+                                           const struct cfg_model *model, const struct cfg_layout *layout,
+                                           struct shunt_err *err)
+{
+    fill_value_family(family, other->name, other->pos, other->count);
+    add_state(family, other->dtype < 0 ? SHUNT_STATE_BLOB : SHUNT_STATE_SCALAR,
+              other->dtype < 0 ? SHUNT_DTYPE_U8 : other->dtype);
+    if (!cfg_other_is_keyed(other))
+        return SHUNT_OK;
+    family->per = other->per;
+    family->ndim = 2;
+    family->shape[0] = keys_rows(layout, other->per);
+    family->shape[1] = other->count;
+    if (family->shape[0] <= (INT64_C(1) << 42) / other->count)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_INPUT, "%s: found %lld rows of %lld elements of %s of %s, expected fewer",
+                      layout->path, (long long)family->shape[0], (long long)other->count, other->name, model->path);
 }
 
 static void number_items(struct arena *arena, struct space *space)
@@ -114,19 +141,26 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
                               const struct cfg_layout *to, struct space **space_out, struct shunt_err *err)
 {
     enum shunt_status status = check_states(from, to, err);
+    struct space *space = ARENA_NEW(arena, struct space, 1);
+    if (status == SHUNT_OK)
+        status = beside_decide(arena, model, from, to, &space->beside, err);
     if (status != SHUNT_OK)
         return status;
-    struct space *space = ARENA_NEW(arena, struct space, 1);
+    uint32_t before_others = model->tensor_count + model->scalar_count;
     space->model = model;
-    space->family_count = model->tensor_count + model->scalar_count;
+    space->family_count = before_others + space->beside.copied_count;
     space->families = ARENA_NEW(arena, struct space_family, space->family_count);
     uint64_t tensors = 0, items = 0;
     for (uint32_t f = 0; f < space->family_count; f++) {
         struct space_family *family = &space->families[f];
         if (f < model->tensor_count)
             fill_tensor_family(arena, family, &model->tensors[f], model, from);
-        else
+        else if (f < before_others)
             fill_scalar_family(family, &model->scalars[f - model->tensor_count]);
+        else
+            status = fill_other_family(family, space->beside.copied[f - before_others], model, from, err);
+        if (status != SHUNT_OK)
+            return status;
         family->tensor_begin = (uint32_t)tensors;
         family->item_begin = (uint32_t)items;
         uint64_t count = (uint64_t)family->layer_count * family->expert_count;

@@ -5,10 +5,12 @@
 /**
  * The virtual parameter space of one model: every tensor and state, as if every degree of
  * parallelism were 1. Tensors are numbered family by family, in document order, layers
- * ascending; scalars follow as families of their own. An item is one (tensor, state).
+ * ascending; scalars and the other entries that a move copies follow as families of their own. An item is one
+ * (tensor, state).
  */
 
 #include "config/config.h"
+#include "space/beside.h"
 #include "util/arena.h"
 
 struct space_family {
@@ -26,6 +28,7 @@ struct space_family {
     int64_t head_dim, kv_heads;         /* rows of a head, key heads; 0 when heads is NONE */
     uint32_t layer_count, expert_count; /* 1 for a family without layers, without experts */
     const int64_t *layers;              /* ascending; {0} without layers */
+    const bool *per;                    /* an entry of one row for each place on these axes (keys.h); NULL: not one */
     uint32_t state_count;               /* states kept of each tensor, ascending */
     uint8_t state[SHUNT_STATE_COUNT], dtype[SHUNT_STATE_COUNT];
     uint32_t tensor_begin; /* number of the first tensor; experts of a layer follow each other */
@@ -45,6 +48,7 @@ struct space {
     uint32_t family_count, tensor_count, item_count;
     struct space_family *families;
     struct space_item *items;
+    struct beside beside; /* what becomes of the state beside the tensors */
 };
 
 /**
@@ -52,7 +56,7 @@ struct space {
  *
  * @param to  may equal `from`
  * @return SHUNT_ERR_UNSUPPORTED when the two layouts keep unlike states or dtypes,
- *         SHUNT_ERR_INPUT when the space is too large to number
+ *         SHUNT_ERR_INPUT when the space is too large to number, or an entry beside the tensors refuses the move
  */
 enum shunt_status space_build(struct arena *arena, const struct cfg_model *model, const struct cfg_layout *from,
                               const struct cfg_layout *to, struct space **space_out, struct shunt_err *err);

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/beside_rows.h"
 #include "config/engine.h"
 #include "config/error_rows.h"
 #include "config/form_rows.h"
@@ -123,6 +124,11 @@ static void refuses_ladders(void)
 static void refuses_rules(void)
 {
     check_rows(rule_rows, sizeof(rule_rows) / sizeof(rule_rows[0]));
+}
+
+static void refuses_beside(void)
+{
+    check_rows(beside_rows, sizeof(beside_rows) / sizeof(beside_rows[0]));
 }
 
 static void refuses_nul_bytes(void)
@@ -1555,6 +1561,7 @@ static const struct test_case cases[] = {
     {"refuses-forms", refuses_forms},
     {"refuses-ladders", refuses_ladders},
     {"refuses-rules", refuses_rules},
+    {"refuses-beside", refuses_beside},
     {"refuses-nul-bytes", refuses_nul_bytes},
     {"reports-all-problems", reports_all_problems},
     {"reports-problems-of-all-tensors", reports_problems_of_all_tensors},
