@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "oracle"))
 
+import beside
 import programs
 import rules
 import tensorfile
@@ -53,6 +54,7 @@ class Sides:
     layouts: tuple[Document, Document]
     maps: tuple[Side, Side]
     current: Side  # of the old side, without what is a step behind
+    beside: dict[str, str] = field(default_factory=dict)  # what becomes of the state beside the tensors
 
 
 def write(path: Path, document: Document) -> Path:
@@ -70,7 +72,8 @@ def write_model(folder: Path, model: Document) -> None:
 def sides_of(model: Document, old: Document, new: Document) -> Sides:
     """Both sides by the rules."""
     maps = (rules.side_map(model, old), rules.side_map(model, new))
-    return Sides(model, (old, new), maps, rules.current_side(old, maps[0]))
+    found = beside.add(maps, model, old, new)
+    return Sides(model, (old, new), maps, rules.current_side(old, maps[0]), found)
 
 
 # ---- contents ------------------------------------------------------------------
@@ -176,6 +179,17 @@ def compare_maps(found: dict[tuple[int, str, str], np.ndarray], side: Side, name
                 raise BadCell("B", f"{name} rank {rank} {key}: local element {at} is {got[at]}, the rules say {want}")
 
 
+# ---- the state beside the tensors ------------------------------------------------
+
+
+def check_statement(plan: Path, sides: Sides) -> None:
+    """The plan must say of every entry what the rules say, and why."""
+    notes = programs.inspect(plan)["beside_tensors"]
+    found = {note["name"]: note["action"] for note in notes}
+    if found != sides.beside or len(found) != len(notes) or not all(note["why"] for note in notes):
+        raise BadCell("S", f"the plan says {found}, the rules {sides.beside}")
+
+
 # ---- replay --------------------------------------------------------------------
 
 
@@ -234,13 +248,15 @@ def replay_plan(plan: Path, lines: list[Line], sides: Sides, values: Values) -> 
 
 
 def store(folder: Path, sides: Sides, values: Values) -> None:
-    """One file per rank of the old side."""
+    """One file per rank of the old side, with what the move leaves beside what it copies."""
+    left = [name for name, what in sides.beside.items() if what != "copied"]
     folder.mkdir(parents=True, exist_ok=True)
     for rank, arrays in enumerate(sides.maps[0]):
         entries = {}
         for key, local in arrays.items():
             array = old_values(values[key], local, sides.current[rank][key])
             entries["/".join(key)] = (SAFETENSORS[local.dtype], array)
+        entries |= {f"{'blob' if len(n) % 2 else 'scalar'}/{n}": ("U8", np.full(3, rank % 250, np.uint8)) for n in left}
         tensorfile.write(folder / f"rank-{rank:05d}.safetensors", entries)
 
 
@@ -286,6 +302,7 @@ def check_move(paths: tuple[Path, Path], sides: Sides, plan: Path, how: str) -> 
     step("V", "verify", plan, *paths)
     lines = programs.lines(plan, "--buffers")
     check_buffers(lines, sides)
+    check_statement(plan, sides)
     if how == "verify":
         return "v"
     values = patterns(sides.maps[0])

@@ -691,7 +691,7 @@ def ranks_of(value: Any) -> set[int]:
 
 
 def holdings_map(model: Document, layout: Document, rank: int) -> dict[Key, Local]:
-    """One rank of a layout that is written box by box."""
+    """One rank of a layout that is written box by box; beside.py adds entries that are no tensors and no scalars."""
     dtypes = {(s, i.name): (d, i.tensor["shape"]) for i in all_instances(model) for s, d in states_of(i.tensor, layout)}
     dtypes |= {key: (value.dtype, list(value.shape)) for key, value in scalars(model).items()}
     result = {}
@@ -699,6 +699,8 @@ def holdings_map(model: Document, layout: Document, rank: int) -> dict[Key, Loca
         if rank not in ranks_of(holding["ranks"]):
             continue
         for state in holding["states"]:
+            if state in ("scalar", "blob") and (state, holding["tensor"]) not in dtypes:
+                continue
             dtype, shape = dtypes[state, holding["tensor"]]
             index = holding_index(element_numbers(shape), holding)
             result[state, holding["tensor"]] = Local(dtype, tuple(shape), index)

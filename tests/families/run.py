@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cells  # noqa: F401  (adds the folder of the shared modules to the path)
 import programs
 import tap
+import test_beside
 import test_cases
 import test_matrix
 import test_mutants
@@ -57,7 +58,7 @@ def main() -> int:
     if missing:
         print(f"not built: {', '.join(str(programs.binary(name)) for name in missing)}", file=sys.stderr)
         return 3
-    groups = test_cases.groups() + test_matrix.groups() + test_mutants.groups()
+    groups = test_cases.groups() + test_beside.groups() + test_matrix.groups() + test_mutants.groups()
     groups += test_random.groups(args.seed, args.cases)
     return report([group for group in groups if args.only in group.name], args.jobs)
 

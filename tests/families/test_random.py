@@ -25,6 +25,8 @@ STATES = (
     {"param": "fp32", "momentum": "fp32"},
     {"param": "bf16", "master": "fp32", "exp_avg": "bf16"},
 )
+MESH_NAMES = (("a", "b", "c"), ("pp", "dp", "tp"), ("dp", "tp", "cp"), ("dp_shard", "dp_replicate", "tp"))
+WAYS_OUT = ("leave", "reseed", "recompute")
 RULES = ("none", "megatron", "megatron", "zero1", "zero3", "fsdp2", "fsdp1")
 
 
@@ -43,7 +45,8 @@ class Dice:
             self.tied = [stage for stage in self.tied if stage != "mtp"]
         self.layers = self.draw.choice((2, 3, 4, 6))
         self.kv_heads = self.draw.choice((0, 1, 2 if self.unit == 4 else 1))  # 0: no attention
-        self.whole = self.model()
+        self.aside = random.Random(f"beside {seed}")  # leaves the other draws of a seed as they are
+        self.whole = self.model() | self.beside()
 
     def chance(self, probability: float) -> bool:
         """True with a probability."""
@@ -126,6 +129,22 @@ class Dice:
         head = {"kind": "model", "name": "random", "layers": self.layers, "scalars": [STEP]}
         counts = {"heads": self.unit, "kv_heads": self.kv_heads} if self.kv_heads else {}
         return head | {"tensors": tensors} | ({"experts": 4} if self.moe else {}) | counts
+
+    def beside(self) -> Document:
+        """State beside the tensors: some entries of every policy, and what a framework has."""
+        kinds = [["pp", "dp", "cp", "tp"]] + [["pp", "ep", "etp"]] * self.moe
+        entries: list[Document] = []
+        for number in range(self.aside.randint(0, 4)):
+            entry: Document = {"name": f"other.{number}", "bytes": self.aside.randint(1, 40)}
+            if self.aside.random() < 0.3:
+                entry = {"name": entry["name"], "dtype": "i16", "count": self.aside.randint(1, 9)}
+            if self.aside.random() < 0.7:
+                keys = self.aside.choice(kinds)
+                per = self.aside.sample(keys, self.aside.randint(1, len(keys)))
+                entry |= {"policy": "copy-if-same", "per": per, "otherwise": self.aside.choice(WAYS_OUT)}
+            entries.append(entry)
+        entries += [{"name": "derived", "policy": self.aside.choice(("recompute", "leave"))}] * (len(entries) > 2)
+        return {"other_state": entries} | ({"include": "megatron-state"} if self.aside.random() < 0.2 else {})
 
     # -- layouts
 
@@ -272,7 +291,8 @@ class Dice:
         shape = [self.draw.randint(1, 3) for _ in range(self.draw.randint(1, 3))]
         found = [t for t in model["tensors"] if t.get("kind") != "buffer"]
         placements = [{"tensor": t["name"], "placements": self.placements(shape, len(t["shape"]))} for t in found]
-        return mesh(["a", "b", "c"][: len(shape)], shape, placements) | {"state": self.state}
+        names = list(self.aside.choice(MESH_NAMES))
+        return mesh(names[: len(shape)], shape, placements) | {"state": self.state}
 
     def placements(self, shape: list[int], ndim: int) -> list[str]:
         """Placements of one tensor; a strided one goes behind some of the axes to its right, in the order of cuts."""
