@@ -140,7 +140,7 @@ static void put_choice_list(struct writer *w, const struct cfg_field *field)
     close_object(w);
 }
 
-/* A mapping, or what the field's own text says. */
+/* A mapping, or what the field's own text says, or one of the choices. */
 static void put_mapping_or(struct writer *w, const struct cfg_field *field)
 {
     put_key(w, "anyOf");
@@ -148,7 +148,15 @@ static void put_mapping_or(struct writer *w, const struct cfg_field *field)
     open_object(w);
     put_table(w, field->table);
     close_object(w);
-    fprintf(w->out, ", {%s}]", field->json);
+    if (field->json != NULL) {
+        fprintf(w->out, ", {%s}]", field->json);
+        return;
+    }
+    fputs(", ", w->out);
+    open_object(w);
+    put_choices(w, field);
+    close_object(w);
+    fputc(']', w->out);
 }
 
 static void put_type(struct writer *w, const struct cfg_field *field)

@@ -243,6 +243,22 @@ struct cfg_mesh {
     struct cfg_mesh_rule *rules;
 };
 
+/** Memory in which a state lives. */
+enum cfg_tier { CFG_TIER_DEVICE, CFG_TIER_HOST };
+
+/** Whether narrow values of a state are multiplied by a scale. */
+enum cfg_scale {
+    CFG_SCALE_UNSAID, /* as NONE; refused where the dtype may go with scales */
+    CFG_SCALE_NONE,
+    CFG_SCALE_SHARD, /* one fp32 scale for what a rank owns of a tensor */
+};
+
+/** What gradients hold, if the layout keeps them. */
+enum cfg_gradients {
+    CFG_GRADIENTS_REDUCED, /* sums over all ranks; where states are sharded, valid in the own shard only */
+    CFG_GRADIENTS_PARTIAL, /* sums of a step that is under way: refused */
+};
+
 /** Which of the forms a layout document has. */
 enum cfg_layout_form { CFG_FORM_PARALLEL, CFG_FORM_MESH, CFG_FORM_HOLDINGS };
 
@@ -272,6 +288,9 @@ struct cfg_layout {
     int64_t vocab_padded;       /* pinned padded size; 0: computed */
     struct cfg_pos vocab_pos;
     int32_t state_dtype[SHUNT_STATE_COUNT]; /* -1: the layout does not keep this state. param is always there */
+    int32_t state_tier[SHUNT_STATE_COUNT];  /* enum cfg_tier */
+    int32_t state_scale[SHUNT_STATE_COUNT]; /* enum cfg_scale */
+    int32_t gradients;                      /* enum cfg_gradients */
     struct cfg_pos state_pos;
     bool current_owner; /* of a weight, only what the rank's own optimizer shard covers is current */
     struct cfg_pos current_pos;

@@ -192,6 +192,19 @@ static void check_parallel_form(struct cfg_scope *scope)
         check_instances(scope);
 }
 
+static void check_gradients(struct cfg_scope *scope)
+{
+    const struct cfg_layout *layout = scope->object;
+    if (cfg_node_find(scope->node, "gradients") == NULL)
+        return;
+    if (layout->gradients == CFG_GRADIENTS_PARTIAL)
+        cfg_scope_report(scope, "gradients",
+                         "found `partial`, expected `reduced` (not supported: sums of a step that is under way, which "
+                         "differ on every rank; finish their reduction, or leave `grad` out of `state`)");
+    else if (layout->state_dtype[SHUNT_STATE_GRAD] < 0)
+        cfg_scope_report(scope, "gradients", "found it in a layout without `state.grad`, expected it beside that only");
+}
+
 static void check_layout(struct cfg_scope *scope)
 {
     static const uint64_t world_field[] = {[CFG_FORM_PARALLEL] = CFG_BIT(LAYOUT_PARALLEL),
@@ -203,6 +216,10 @@ static void check_layout(struct cfg_scope *scope)
     layout->state_dtype[SHUNT_STATE_BLOB] = -1;
     if (cfg_node_find(scope->node, "state") == NULL)
         default_state(layout);
+    else if (cfg_scope_usable(scope, CFG_BIT(LAYOUT_STATE)))
+        cfg_state_settle(scope);
+    if (cfg_scope_usable(scope, CFG_BIT(LAYOUT_STATE) | CFG_BIT(LAYOUT_GRADIENTS)))
+        check_gradients(scope);
     if (!check_form(scope))
         return;
     if (layout->form == CFG_FORM_PARALLEL)
@@ -224,6 +241,8 @@ static void release_layout(void *object)
 
 static const struct cfg_choice currency[] = {{"all", 0}, {"owner", 1}, {NULL, 0}};
 static const struct cfg_choice kinds[] = {{"layout", 0}, {NULL, 0}};
+static const struct cfg_choice gradients[] = {
+    {"reduced", CFG_GRADIENTS_REDUCED}, {"partial", CFG_GRADIENTS_PARTIAL}, {NULL, 0}};
 
 static const struct cfg_field layout_fields[] = {
     [LAYOUT_KIND] = CFG_KIND_FIELD(kinds),
@@ -316,7 +335,14 @@ static const struct cfg_field layout_fields[] = {
                       CFG_POS(struct cfg_layout, state_pos),
                       .table = &cfg_state_table,
                       .json = DEFAULT_STATE_JSON,
-                      .help = "Element type of each state that is kept"},
+                      .help = "Each state that is kept: its element type, or a mapping with more"},
+    [LAYOUT_GRADIENTS] = {.key = "gradients",
+                          .type = CFG_CHOICE,
+                          CFG_MEMBER(struct cfg_layout, gradients),
+                          .choices = gradients,
+                          .absent = CFG_GRADIENTS_REDUCED,
+                          .help = "What `state.grad` holds: sums over all ranks (absent: these), or `partial` sums, "
+                                  "which are refused"},
     [LAYOUT_CURRENT] = {.key = "current",
                         .type = CFG_CHOICE,
                         CFG_MEMBER(struct cfg_layout, current_owner),

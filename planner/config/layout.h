@@ -27,6 +27,7 @@ enum {
     LAYOUT_HOLDINGS,
     LAYOUT_AXES,
     LAYOUT_STATE,
+    LAYOUT_GRADIENTS,
     LAYOUT_CURRENT,
     LAYOUT_DEVICES,
     LAYOUT_FIELD_COUNT
@@ -55,6 +56,9 @@ void cfg_mesh_rules_check(struct cfg_scope *layout_scope);
 
 /** What the entries under `holdings` must satisfy beside the rest of the document. */
 void cfg_holdings_check(struct cfg_scope *layout_scope);
+
+/** What the entries of `state` must satisfy beside each other. */
+void cfg_state_settle(struct cfg_scope *layout_scope);
 
 /** Reader of a list of the field's choices, which are states: sets entries of a bool[SHUNT_STATE_COUNT] at its offset. */
 bool cfg_states_read(const struct cfg_site *site, const struct cfg_field *field, void *object);

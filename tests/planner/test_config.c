@@ -457,6 +457,35 @@ static void reads_a_short_layout(void)
     unload(&loaded);
 }
 
+static void reads_states_in_full(void)
+{
+    struct loaded loaded = load_text(LAYOUT, "kind: layout\nname: x\nparallel: {}\ngradients: reduced\n"
+                                             "state:\n"
+                                             "  param: {dtype: bf16}\n"
+                                             "  grad: fp32\n"
+                                             "  master: {dtype: i16, tier: device}\n"
+                                             "  exp_avg: {scale: per-shard, tier: host, dtype: fp16}\n"
+                                             "  exp_avg_sq: {dtype: u8, scale: none}\n");
+    static const struct {
+        int32_t dtype, tier, scale;
+    } want[] = {
+        [SHUNT_STATE_PARAM] = {SHUNT_DTYPE_BF16, CFG_TIER_DEVICE, CFG_SCALE_UNSAID},
+        [SHUNT_STATE_GRAD] = {SHUNT_DTYPE_FP32, CFG_TIER_DEVICE, CFG_SCALE_UNSAID},
+        [SHUNT_STATE_MASTER] = {SHUNT_DTYPE_I16, CFG_TIER_DEVICE, CFG_SCALE_UNSAID},
+        [SHUNT_STATE_EXP_AVG] = {SHUNT_DTYPE_FP16, CFG_TIER_HOST, CFG_SCALE_SHARD},
+        [SHUNT_STATE_EXP_AVG_SQ] = {SHUNT_DTYPE_U8, CFG_TIER_DEVICE, CFG_SCALE_NONE},
+        [SHUNT_STATE_MOMENTUM] = {-1, CFG_TIER_DEVICE, CFG_SCALE_UNSAID},
+    };
+    CHECK_STR(loaded.log, "");
+    for (int s = 0; loaded.layout != NULL && s <= SHUNT_STATE_MOMENTUM; s++) {
+        const struct cfg_layout *layout = loaded.layout;
+        CHECK_MSG(layout->state_dtype[s] == want[s].dtype && layout->state_tier[s] == want[s].tier &&
+                      layout->state_scale[s] == want[s].scale,
+                  "state %d: %d %d %d", s, layout->state_dtype[s], layout->state_tier[s], layout->state_scale[s]);
+    }
+    unload(&loaded);
+}
+
 static void reads_device_forms(void)
 {
     static const char *const forms[] = {"0-3", "\"0,1,2-3\"", "[0, 1, 2, 3]", "0-0,1-1,2,3"};
@@ -1574,6 +1603,7 @@ static const struct test_case cases[] = {
     {"reads-a-short-cluster", reads_a_short_cluster},
     {"reads-a-layout", reads_a_layout},
     {"reads-a-short-layout", reads_a_short_layout},
+    {"reads-states-in-full", reads_states_in_full},
     {"reads-device-forms", reads_device_forms},
     {"reads-pipeline-layouts", reads_pipeline_layouts},
     {"bounds-pipeline-layouts", bounds_pipeline_layouts},
