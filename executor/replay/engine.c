@@ -18,10 +18,17 @@ static struct device_box op_box(const struct engine *engine, uint32_t buffer, ui
     return (struct device_box){.data = base + offset, .view = &engine->part.views[view]};
 }
 
+/* Bytes of a buffer that the plan counts: it caps the memory of the device, not that of the host. */
+static uint64_t counted_bytes(const struct engine *engine, uint32_t index)
+{
+    const struct shunt_plan_buffer *buffer = &engine->part.buffers[index];
+    return buffer->tier == SHUNT_TIER_HOST ? 0 : buffer->bytes;
+}
+
 static void add_live(struct engine *engine, uint32_t index)
 {
     engine->buffers[index].live = true;
-    engine->live_bytes += engine->part.buffers[index].bytes;
+    engine->live_bytes += counted_bytes(engine, index);
     if (engine->live_bytes > engine->stats.peak_bytes)
         engine->stats.peak_bytes = engine->live_bytes;
 }
@@ -254,7 +261,7 @@ void engine_free(struct engine *engine, uint32_t round)
         uint64_t bytes = engine->part.buffers[i].bytes;
         assert(own->live && own->owner == ENGINE_OWNER_CALLER);
         own->live = false;
-        engine->live_bytes -= bytes;
+        engine->live_bytes -= counted_bytes(engine, i);
         if (engine->memory.release != NULL)
             engine->memory.release(engine->memory.ctx, own->name, own->data, bytes);
         own->data = NULL;

@@ -72,9 +72,12 @@ static void print_states(const struct cfg_layout *layout)
 {
     printf("states      ");
     for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
-        if (layout->state_dtype[s] >= 0)
-            printf("%s%s %s", s > 0 ? ", " : "", shunt_state_name((unsigned)s),
-                   shunt_dtype_name((unsigned)layout->state_dtype[s]));
+        if (layout->state_dtype[s] < 0)
+            continue;
+        printf("%s%s %s", s > 0 ? ", " : "", shunt_state_name((unsigned)s),
+               shunt_dtype_name((unsigned)layout->state_dtype[s]));
+        fputs(layout->state_scale[s] == CFG_SCALE_SHARD ? " with scales" : "", stdout);
+        fputs(layout->state_tier[s] == CFG_TIER_HOST ? " on the host" : "", stdout);
     }
     putchar('\n');
 }
@@ -196,6 +199,7 @@ static void json_item(struct json *json, struct arena *arena, const struct side 
     json_key_string(json, "tensor", space_tensor_name(arena, family, item->layer, item->expert));
     json_key_string(json, "state", shunt_state_name(item->state));
     json_key_string(json, "dtype", shunt_dtype_name(item->dtype));
+    json_key_string(json, "tier", side_tier(side, i) == CFG_TIER_HOST ? "host" : "device");
     json_shape(json, "shape", family->ndim, family->shape);
     json_shape(json, "local_shape", variant->ndim, variant->shape);
     json_key(json, "boxes");

@@ -56,6 +56,7 @@ static bool same_buffer(const struct comparison *comparison, const struct shunt_
     int64_t stride[SHUNT_MAX_DIMS];
     placement_dense_strides(variant->ndim, variant->shape, stride);
     if (buffer->tensor != item->tensor || buffer->state != item->state || buffer->dtype != item->dtype ||
+        (buffer->tier == SHUNT_TIER_HOST) != (side_tier(comparison->side, i) == CFG_TIER_HOST) ||
         buffer->holding_count != variant->holding_count ||
         buffer->bytes != (uint64_t)variant->elements * item->elem_bytes ||
         (buffer->bytes > 0 &&
@@ -90,7 +91,7 @@ static enum shunt_status refuse_item(const struct comparison *comparison, const 
     return shunt_fail(
         err, SHUNT_ERR_MISMATCH,
         "%s: rank %u: %s/%s: the plan has %u boxes beginning with %s, the layout %u beginning with %s, or "
-        "they lie elsewhere in the buffer",
+        "they lie elsewhere in the buffer or in memory of another tier",
         comparison->path, rank, shunt_state_name(item->state), shunt_plan_string(comparison->plan, tensor->name),
         buffer != NULL ? buffer->holding_count : 0, found, variant->holding_count, wanted);
 }

@@ -24,6 +24,19 @@ static void print_field(const char *key, const char *text)
     putchar('\n');
 }
 
+/** A dtype, or a mapping where that does not say all. */
+static void print_state(const struct cfg_layout *layout, unsigned s)
+{
+    static const char *const scales[] = {
+        [CFG_SCALE_UNSAID] = "", [CFG_SCALE_NONE] = ", scale: none", [CFG_SCALE_SHARD] = ", scale: per-shard"};
+    const char *dtype = shunt_dtype_name((unsigned)layout->state_dtype[s]);
+    bool host = layout->state_tier[s] == CFG_TIER_HOST;
+    if (!host && layout->state_scale[s] == CFG_SCALE_UNSAID)
+        fputs(dtype, stdout);
+    else
+        printf("{dtype: %s%s%s}", dtype, host ? ", tier: host" : "", scales[layout->state_scale[s]]);
+}
+
 static void print_head(const struct side *side)
 {
     const struct cfg_layout *layout = side->layout;
@@ -38,7 +51,8 @@ static void print_head(const struct side *side)
     for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
         if (layout->state_dtype[s] < 0)
             continue;
-        printf("%s%s: %s", first ? "" : ", ", shunt_state_name(s), shunt_dtype_name((unsigned)layout->state_dtype[s]));
+        printf("%s%s: ", first ? "" : ", ", shunt_state_name(s));
+        print_state(layout, s);
         first = false;
     }
     printf("}\n%sranks: %u\n", layout->current_owner ? "current: owner\n" : "", side->grid.rank_count);

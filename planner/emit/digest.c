@@ -228,6 +228,16 @@ static void print_axes(FILE *file, const struct cfg_layout *layout)
         fprintf(file, "\naxis etp %lld", (long long)layout->axes_etp);
 }
 
+/** Dtypes of all states; tier and scale where they are not the usual ones. */
+static void print_states(FILE *file, const struct cfg_layout *layout)
+{
+    for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
+        fprintf(file, " %d", (int)layout->state_dtype[s]);
+        if (layout->state_tier[s] != CFG_TIER_DEVICE || layout->state_scale[s] == CFG_SCALE_SHARD)
+            fprintf(file, ":%d:%d", (int)layout->state_tier[s], (int)(layout->state_scale[s] == CFG_SCALE_SHARD));
+    }
+}
+
 enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
 {
@@ -250,8 +260,7 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
     print_axes(text.file, layout);
     fprintf(text.file, "\nform %d ranks %lld vocab", (int)layout->form, (long long)layout->ranks);
     fprintf(text.file, " %lld %lld states", (long long)layout->vocab_divisible_by, (long long)layout->vocab_padded);
-    for (int s = 0; s < SHUNT_STATE_COUNT; s++)
-        fprintf(text.file, " %d", (int)layout->state_dtype[s]);
+    print_states(text.file, layout);
     if (layout->kv_replicate)
         fputs("\nkv replicate", text.file);
     if (layout->current_owner)

@@ -84,12 +84,15 @@ static void add_holding(struct part *part, const struct placement_holding *holdi
 static uint32_t add_buffer(struct part *part, uint32_t i, const struct placement_variant *variant,
                            enum shunt_plan_side plan_side)
 {
+    const struct route *route = part->input->problem->route;
     const struct space_item *item = &part->space->items[i];
+    enum cfg_tier tier = side_tier(plan_side == SHUNT_SIDE_TO ? route->to : route->from, i);
     struct shunt_plan_buffer *buffer = VEC_PUSH(part->arena, &part->buffers);
     *buffer = (struct shunt_plan_buffer){.tensor = item->tensor,
                                          .state = item->state,
                                          .dtype = item->dtype,
                                          .side = (uint8_t)plan_side,
+                                         .tier = tier == CFG_TIER_HOST ? SHUNT_TIER_HOST : SHUNT_TIER_DEVICE,
                                          .bytes = (uint64_t)variant->elements * item->elem_bytes,
                                          .view = add_local_view(part, variant, item->elem_bytes),
                                          .holding_begin = (uint32_t)part->holdings.count,
@@ -363,7 +366,7 @@ static void emit_rounds(struct part *part)
 
 /* ---- figures ---------------------------------------------------------------- */
 
-/** live_bytes of every round, and the peak. */
+/** live_bytes of every round, and the peak: buffers in device memory alone. */
 static void account_memory(struct part *part, struct part_figures *figures)
 {
     uint32_t depth = part->input->rounds->depth;
@@ -372,6 +375,8 @@ static void account_memory(struct part *part, struct part_figures *figures)
     uint64_t live = part->input->problem->fixed + part->staging[0] + part->staging[1];
     for (size_t b = 0; b < part->buffers.count; b++) {
         const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
+        if (buffer->tier == SHUNT_TIER_HOST)
+            continue;
         live += buffer->side == SHUNT_SIDE_TO ? 0 : buffer->bytes;
         figures->from_bytes += buffer->side == SHUNT_SIDE_TO ? 0 : buffer->bytes;
         figures->to_bytes += buffer->side == SHUNT_SIDE_FROM ? 0 : buffer->bytes;

@@ -127,7 +127,7 @@ static void mark_kept(const struct route *route, struct route_type *type)
 {
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
     uint32_t g = 0;
-    for (uint32_t t = 0; t < type->taker_count; t++) {
+    for (uint32_t t = 0; t < type->taker_count && !type->changes_tier; t++) {
         struct route_taker *taker = &type->takers[t];
         while (g < type->giver_count && type->givers[g].device < taker->device)
             g++;
@@ -232,26 +232,29 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
     type->piece_count = (uint32_t)pieces.count;
 }
 
-/** Types by their pair of placements, found through an open-addressing table. */
+/** Types by their pair of placements and whether the tier changes, found through an open-addressing table. */
 struct type_table {
     VEC(struct route_type) types;
     uint32_t *slots;   /* type + 1; 0: free */
     size_t slot_count; /* power of two, at least twice the number of items */
 };
 
-static uint32_t find_type(struct arena *arena, struct type_table *table, uint32_t from_placement, uint32_t to_placement)
+static uint32_t find_type(struct arena *arena, struct type_table *table, uint32_t from_placement, uint32_t to_placement,
+                          bool changes_tier)
 {
     uint64_t key = ((uint64_t)from_placement << 32 | to_placement) * UINT64_C(0x9e3779b97f4a7c15);
     size_t slot = (size_t)(key >> 32) & (table->slot_count - 1);
     while (table->slots[slot] != 0) {
         const struct route_type *type = &table->types.items[table->slots[slot] - 1];
-        if (type->from_placement == from_placement && type->to_placement == to_placement)
+        if (type->from_placement == from_placement && type->to_placement == to_placement &&
+            type->changes_tier == changes_tier)
             return table->slots[slot] - 1;
         slot = (slot + 1) & (table->slot_count - 1);
     }
     struct route_type *type = VEC_PUSH(arena, &table->types);
     type->from_placement = from_placement;
     type->to_placement = to_placement;
+    type->changes_tier = changes_tier;
     table->slots[slot] = (uint32_t)table->types.count;
     return (uint32_t)table->types.count - 1;
 }
@@ -266,7 +269,9 @@ static void group_items(struct arena *arena, struct route *route)
     route->item_type = ARENA_NEW(arena, uint32_t, space->item_count);
     route->item_index = ARENA_NEW(arena, uint32_t, space->item_count);
     for (uint32_t i = 0; i < space->item_count; i++) {
-        uint32_t t = find_type(arena, &table, route->from->item_placement[i], route->to->item_placement[i]);
+        bool changes_tier = side_tier(route->from, i) != side_tier(route->to, i);
+        uint32_t t =
+            find_type(arena, &table, route->from->item_placement[i], route->to->item_placement[i], changes_tier);
         route->item_type[i] = t;
         route->item_index[i] = table.types.items[t].item_count++;
         table.types.items[t].elem_bytes += space->items[i].elem_bytes;

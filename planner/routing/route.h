@@ -5,8 +5,8 @@
 /**
  * Routing: from two sides to pieces with a chosen source each.
  *
- * All items with the same old and the same new placement form a type: they are intersected
- * once. A cell is the intersection of one old holding with one new holding; a piece is a cell
+ * All items with the same old and the same new placement form a type (those that change their
+ * tier another than those that do not): they are intersected once. A cell is the intersection of one old holding with one new holding; a piece is a cell
  * that one device must get, either from its own old buffer (local) or from one of the holders.
  * Only the choice of the source is made per item, to spread load over replicas.
  */
@@ -52,6 +52,7 @@ struct route_piece {
 
 struct route_type {
     uint32_t from_placement, to_placement;
+    bool changes_tier; /* old and new buffers live in unlike memory: none is kept */
     uint32_t item_count;
     uint32_t *items;     /* ascending */
     uint64_t elem_bytes; /* sum over the items: bytes of one element in all of them */

@@ -44,6 +44,12 @@ static struct job_memory *find_memory(struct arena *arena, struct job *job, uint
     return memory;
 }
 
+/** Bytes of one element of an item that count under the cap. */
+static uint64_t counted_bytes(const struct side *side, const struct job *job)
+{
+    return side_tier(side, job->item) == CFG_TIER_HOST ? 0 : job->elem_bytes;
+}
+
 /** Merge the type's givers and takers, both ascending, into the job's memory and the device sums. */
 static void count_memory(struct arena *arena, struct problem *problem, struct job *job, struct scratch *scratch)
 {
@@ -51,14 +57,15 @@ static void count_memory(struct arena *arena, struct problem *problem, struct jo
     const struct route_type *type = &route->types[job->type];
     const struct placement_variant *from_variants = route_from(route, type)->variants;
     const struct placement_variant *to_variants = route_to(route, type)->variants;
+    uint64_t from_bytes = counted_bytes(route->from, job), to_bytes = counted_bytes(route->to, job);
     uint32_t g = 0, t = 0, capacity = type->giver_count + type->taker_count;
     while (g < type->giver_count || t < type->taker_count) {
         bool from =
             t == type->taker_count || (g < type->giver_count && type->givers[g].device <= type->takers[t].device);
         uint32_t device = from ? type->givers[g].device : type->takers[t].device;
         bool kept = from ? type->givers[g].kept : type->takers[t].kept;
-        uint64_t bytes = job->elem_bytes * (uint64_t)(from ? from_variants[type->givers[g].variant].elements
-                                                           : to_variants[type->takers[t].variant].elements);
+        uint64_t bytes = from ? from_bytes * (uint64_t)from_variants[type->givers[g].variant].elements
+                              : to_bytes * (uint64_t)to_variants[type->takers[t].variant].elements;
         struct problem_device *sums = &problem->devices[device];
         if (from)
             sums->from += bytes;

@@ -11,7 +11,7 @@
 
 #include "routing/route.h"
 
-/** Memory of a job on one device, in bytes. */
+/** Memory of a job on one device, in bytes. Buffers in host memory count as 0 here and below: the cap is the device's. */
 struct job_memory {
     uint32_t device;
     uint64_t alloc;   /* new buffer */

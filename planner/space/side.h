@@ -36,6 +36,12 @@ static inline const struct placement *side_placement(const struct side *side, ui
     return &side->placements[side->item_placement[item]];
 }
 
+/** Memory that the buffers of an item live in. */
+static inline enum cfg_tier side_tier(const struct side *side, uint32_t item)
+{
+    return (enum cfg_tier)side->layout->state_tier[side->space->items[item].state];
+}
+
 /** What a rank holds of an item; NULL if nothing. */
 const struct placement_variant *side_variant(const struct side *side, uint32_t item, uint32_t rank);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Memory of one device, round by round: kept buffers, staging, transport and reserve always; new
+ * Device memory of one device, round by round (buffers in host memory do not count): kept buffers, staging, transport and reserve always; new
  * buffers from their alloc_round on; old buffers until overlap_depth rounds after their free_round
  * began, because that is when the executor is sure to have freed them.
  */
@@ -27,8 +27,10 @@ static bool add_up(const struct vreplay *replay, struct sums *sums)
         over |= __builtin_add_overflow(sums->fixed, part->header->staging_bytes[slot], &sums->fixed);
     all = sums->fixed;
     for (uint32_t i = 0; i < part->header->buffer_count; i++) {
-        over |= __builtin_add_overflow(all, part->buffers[i].bytes, &all);
-        *by_side[part->buffers[i].side] += part->buffers[i].bytes;
+        const struct shunt_plan_buffer *buffer = &part->buffers[i];
+        over |= __builtin_add_overflow(all, buffer->bytes, &all);
+        if (buffer->tier != SHUNT_TIER_HOST)
+            *by_side[buffer->side] += buffer->bytes;
     }
     return !over;
 }
@@ -40,6 +42,8 @@ static void replay_live(const struct vreplay *replay, const struct sums *sums, u
     uint32_t rounds = replay->v->header->round_count;
     for (uint32_t i = 0; i < part->header->buffer_count; i++) {
         const struct shunt_plan_buffer *buffer = &part->buffers[i];
+        if (buffer->tier == SHUNT_TIER_HOST)
+            continue;
         if (buffer->side == SHUNT_SIDE_TO)
             live[buffer->alloc_round] += buffer->bytes;
         if (buffer->side == SHUNT_SIDE_FROM)

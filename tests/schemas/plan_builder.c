@@ -241,6 +241,12 @@ static void raise_to(uint64_t *most, uint64_t value)
     *most = value > *most ? value : *most;
 }
 
+/* The cap is that of device memory. */
+static uint64_t counted(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->tier == SHUNT_TIER_DEVICE ? buffer->bytes : 0;
+}
+
 static uint64_t live_in(struct build *build, uint32_t device, uint32_t round)
 {
     const struct build_part *part = &build->parts[device];
@@ -253,7 +259,7 @@ static uint64_t live_in(struct build *build, uint32_t device, uint32_t round)
             here = end || buffer->alloc_round <= round;
         if (buffer->side == SHUNT_SIDE_FROM)
             here = !end && buffer->free_round + build->header.overlap_depth > round;
-        live += here ? buffer->bytes : 0;
+        live += here ? counted(buffer) : 0;
     }
     return live;
 }
@@ -265,8 +271,8 @@ static void account_memory(struct build *build, uint32_t device)
     record->from_bytes = record->to_bytes = record->peak_bytes = 0;
     for (uint32_t i = 0; i < build->parts[device].buffers.count; i++) {
         const struct shunt_plan_buffer *buffer = build_buffer_at(build, device, i);
-        record->from_bytes += buffer->side != SHUNT_SIDE_TO ? buffer->bytes : 0;
-        record->to_bytes += buffer->side != SHUNT_SIDE_FROM ? buffer->bytes : 0;
+        record->from_bytes += buffer->side != SHUNT_SIDE_TO ? counted(buffer) : 0;
+        record->to_bytes += buffer->side != SHUNT_SIDE_FROM ? counted(buffer) : 0;
         sum->ops += buffer->side != SHUNT_SIDE_BOTH;
         if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < sum->rollback_until_round)
             sum->rollback_until_round = buffer->free_round;

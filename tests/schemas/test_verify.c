@@ -415,6 +415,12 @@ static void wrong_to(struct build *b)
     b->devices[2].to_bytes++;
 }
 
+/* Its bytes are still counted as the device's. */
+static void host_buffer_counted(struct build *b)
+{
+    build_buffer_at(b, 1, TINY_D1_FLAT_NEW)->tier = SHUNT_TIER_HOST;
+}
+
 static void staging_over(struct build *b)
 {
     b->summary.staging = 79;
@@ -545,6 +551,7 @@ static const struct row rows[] = {
     {"peak_bytes", wrong_peak, false, SHUNT_RULE_MEMORY, "device 1: peak_bytes is "},
     {"from_bytes", wrong_from, false, SHUNT_RULE_MEMORY, "device 0: from_bytes is "},
     {"to_bytes", wrong_to, false, SHUNT_RULE_MEMORY, "device 2: to_bytes is "},
+    {"host buffer counted", host_buffer_counted, false, SHUNT_RULE_MEMORY, "device 1 round 1: live_bytes is 1204, the replay has 1180"},
     {"staging over the summary", staging_over, false, SHUNT_RULE_MEMORY, "device 1: staging slots are 80 bytes, the summary allows 79"},
     {"sizes wrap", sizes_wrap, false, SHUNT_RULE_MEMORY, "the sum of all sizes is above 2^64 bytes"},
 
@@ -619,6 +626,24 @@ static void figures_are_compared(void)
         CHECK_EQ_U64(report.problem_total, 1);
         build_destroy(build);
     }
+}
+
+/* Buffers in host memory are outside the cap, whatever else is right about them. */
+static void host_buffers_do_not_count(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_err err = {""};
+    build_buffer_at(build, 1, TINY_D1_FLAT_OLD)->tier = SHUNT_TIER_HOST;
+    build_buffer_at(build, 1, TINY_D1_FLAT_NEW)->tier = SHUNT_TIER_HOST;
+    build_buffer_at(build, 1, TINY_D1_NORM)->tier = SHUNT_TIER_HOST;
+    build_account(build);
+    CHECK_EQ_U64(build->summary.peak, 1024 + 80 + 24 + 32);
+    CHECK_EQ_U64(build->devices[1].from_bytes, 24);
+    CHECK_EQ_U64(build->devices[1].to_bytes, 32);
+    build->summary.cap = build->summary.peak;
+    CHECK(verify_build(build, &err) == SHUNT_OK);
+    CHECK_STR(err.text, "");
+    build_destroy(build);
 }
 
 /* Written out, so that the builder's own sums are checked too. */
@@ -1015,6 +1040,7 @@ static void many_boxes_in_one_holding(void)
 
 static const struct test_case cases[] = {
     {"tiny_figures", tiny_figures},
+    {"host_buffers_do_not_count", host_buffers_do_not_count},
     {"faults_are_found", faults_are_found},
     {"figures_are_compared", figures_are_compared},
     {"accepts_a_right_statement", accepts_a_right_statement},

@@ -134,8 +134,8 @@ struct shunt_plan_device {
     uint64_t part_bytes;  /* with the gap behind */
     uint32_t part_crc32c;
     uint32_t reserved;   /* zero */
-    uint64_t from_bytes; /* buffers of the old side, kept ones included */
-    uint64_t to_bytes;   /* buffers of the new side, kept ones included */
+    uint64_t from_bytes; /* buffers of the old side in device memory, kept ones included */
+    uint64_t to_bytes;   /* buffers of the new side in device memory, kept ones included */
     uint64_t peak_bytes; /* most bytes live at once, reserve and transport included */
 };
 SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_device) == 64, "device size");
@@ -213,7 +213,7 @@ SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_corner) == 48, "corner size");
  *
  * live_bytes is the most that is live during round k: everything allocated in
  * rounds <= k, old buffers freed in rounds > k - overlap_depth, both staging
- * slots, transport and reserve. Buffers of every tier count.
+ * slots, transport and reserve. Of the buffers, those in device memory count.
  */
 struct shunt_plan_round {
     uint32_t op_begin;
