@@ -8,7 +8,7 @@
 #include "emit/file.h"
 #include "routing/route.h"
 #include "schedule/schedule.h"
-#include "space/current.h"
+#include "space/pair.h"
 
 /** A document that is named by an option, or by a field of a layout. */
 struct reference {
@@ -138,20 +138,15 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
                                     const struct compile_documents *documents, void **bytes_out, size_t *size_out,
                                     struct shunt_err *err)
 {
-    struct space *space;
-    struct side *from, *to;
+    struct pair pair;
     struct world *world;
     struct route *route;
     struct schedule schedule;
-    enum shunt_status status = space_build(arena, documents->model, documents->from, documents->to, &space, err);
+    enum shunt_status status = pair_build(arena, documents->model, documents->from, documents->to, &pair, err);
     if (status == SHUNT_OK)
-        status = current_side_build(arena, space, documents->from, &from, err);
+        status = world_build(arena, documents->cluster, pair.from, pair.to, &world, err);
     if (status == SHUNT_OK)
-        status = side_build(arena, space, documents->to, &to, err);
-    if (status == SHUNT_OK)
-        status = world_build(arena, documents->cluster, from, to, &world, err);
-    if (status == SHUNT_OK)
-        status = route_build(arena, space, from, to, world, &route, err);
+        status = route_build(arena, pair.space, pair.from, pair.to, world, &route, err);
     if (status != SHUNT_OK)
         return status;
     struct problem *problem = problem_build(

@@ -10,7 +10,7 @@
 #include "explicit_print.h"
 #include "format.h"
 #include "json.h"
-#include "space/side.h"
+#include "space/pair.h"
 
 struct layout_options {
     const char *path, *model;
@@ -313,13 +313,11 @@ static enum shunt_status print(struct arena *arena, const struct layout_options 
 static enum shunt_status build_and_print(struct arena *arena, const struct layout_options *o,
                                          const struct compile_documents *documents, struct shunt_err *err)
 {
-    struct space *space;
-    struct side *side;
-    enum shunt_status status = space_build(arena, documents->model, documents->from, documents->from, &space, err);
-    if (status == SHUNT_OK)
-        status = side_build(arena, space, documents->from, &side, err);
+    struct pair pair;
+    enum shunt_status status = pair_build(arena, documents->model, documents->from, documents->from, &pair, err);
     if (status != SHUNT_OK)
         return status;
+    const struct side *side = pair.from;
     if (o->rank_given && o->rank >= side->grid.rank_count)
         return shunt_fail(err, SHUNT_ERR_USAGE, "layout: --rank: found %llu, expected less than %u",
                           (unsigned long long)o->rank, side->grid.rank_count);

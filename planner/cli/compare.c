@@ -6,7 +6,7 @@
 
 #include "compile.h"
 #include "emit/digest.h"
-#include "space/current.h"
+#include "space/pair.h"
 #include "space/world.h"
 
 /** One side of the comparison. */
@@ -186,29 +186,21 @@ static enum shunt_status compare_notes(struct arena *arena, const struct compari
 static enum shunt_status compare_documents(struct arena *arena, const struct shunt_plan *plan,
                                            const struct compile_documents *documents, struct shunt_err *err)
 {
-    struct space *space;
+    struct pair pair;
     struct comparison from = {.plan = plan, .path = documents->from->path, .own = SHUNT_SIDE_FROM};
     struct comparison to = {.plan = plan, .path = documents->to->path, .own = SHUNT_SIDE_TO};
-    struct side *side;
-    enum shunt_status status = space_build(arena, documents->model, documents->from, documents->to, &space, err);
+    enum shunt_status status = pair_build(arena, documents->model, documents->from, documents->to, &pair, err);
     if (status != SHUNT_OK)
         return status;
-    from.space = to.space = space;
+    from.space = to.space = pair.space;
+    from.side = pair.from;
+    to.side = pair.to;
     status = compare_tensors(arena, &from, err);
     if (status == SHUNT_OK)
         status = compare_notes(arena, &from, err);
     if (status == SHUNT_OK)
-        status = current_side_build(arena, space, documents->from, &side, err);
-    if (status != SHUNT_OK)
-        return status;
-    from.side = side;
-    status = compare_side(&from, err);
-    if (status == SHUNT_OK)
-        status = side_build(arena, space, documents->to, &side, err);
-    if (status != SHUNT_OK)
-        return status;
-    to.side = side;
-    return compare_side(&to, err);
+        status = compare_side(&from, err);
+    return status == SHUNT_OK ? compare_side(&to, err) : status;
 }
 
 enum shunt_status cli_compare_layouts(const struct shunt_plan *plan, const char *from_path, const char *to_path,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "space/keys.h"
+#include "space/scale.h"
 
 /** A text in double quotes, as YAML reads it back. Names hold no control characters. */
 static void print_quoted(const char *text)
@@ -145,6 +146,8 @@ void explicit_print(struct arena *arena, const struct side *side)
         char states[128];
         size_t used = 0;
         uint32_t end = i;
+        if (scale_is_family(&space->families[item->family]))
+            break; /* scales follow from the states that have them */
         /* states of the tensor that lie alike are one entry */
         while (end < space->item_count && space->items[end].tensor == item->tensor &&
                side->item_placement[end] == side->item_placement[i]) {

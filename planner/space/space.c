@@ -28,7 +28,7 @@ static enum shunt_status check_states(const struct cfg_layout *from, const struc
     return SHUNT_OK;
 }
 
-static void add_state(struct space_family *family, enum shunt_state state, int dtype)
+void space_family_add_state(struct space_family *family, enum shunt_state state, int dtype)
 {
     family->state[family->state_count] = (uint8_t)state;
     family->dtype[family->state_count] = (uint8_t)dtype;
@@ -67,12 +67,12 @@ static void fill_tensor_family(struct arena *arena, struct space_family *family,
     list_layers(arena, family, rule);
     int own = rule->dtype >= 0 ? rule->dtype : layout->state_dtype[SHUNT_STATE_PARAM];
     if (rule->kind == CFG_KIND_BUFFER) {
-        add_state(family, SHUNT_STATE_BUFFER, own);
+        space_family_add_state(family, SHUNT_STATE_BUFFER, own);
         return;
     }
     for (int s = 0; s < SHUNT_STATE_BUFFER; s++) {
         if (layout->state_dtype[s] >= 0)
-            add_state(family, (enum shunt_state)s, s == SHUNT_STATE_PARAM ? own : layout->state_dtype[s]);
+            space_family_add_state(family, (enum shunt_state)s, s == SHUNT_STATE_PARAM ? own : layout->state_dtype[s]);
     }
 }
 
@@ -94,7 +94,7 @@ static void fill_value_family(struct space_family *family, const char *name, str
 static void fill_scalar_family(struct space_family *family, const struct cfg_scalar *scalar)
 {
     fill_value_family(family, scalar->name, scalar->pos, scalar->count);
-    add_state(family, SHUNT_STATE_SCALAR, scalar->dtype);
+    space_family_add_state(family, SHUNT_STATE_SCALAR, scalar->dtype);
 }
 
 static enum shunt_status fill_other_family(struct space_family *family, const struct cfg_other *other,
@@ -102,8 +102,8 @@ static enum shunt_status fill_other_family(struct space_family *family, const st
                                            struct shunt_err *err)
 {
     fill_value_family(family, other->name, other->pos, other->count);
-    add_state(family, other->dtype < 0 ? SHUNT_STATE_BLOB : SHUNT_STATE_SCALAR,
-              other->dtype < 0 ? SHUNT_DTYPE_U8 : other->dtype);
+    space_family_add_state(family, other->dtype < 0 ? SHUNT_STATE_BLOB : SHUNT_STATE_SCALAR,
+                           other->dtype < 0 ? SHUNT_DTYPE_U8 : other->dtype);
     if (!cfg_other_is_keyed(other))
         return SHUNT_OK;
     family->per = other->per;
@@ -116,25 +116,64 @@ static enum shunt_status fill_other_family(struct space_family *family, const st
                       layout->path, (long long)family->shape[0], (long long)other->count, other->name, model->path);
 }
 
-static void number_items(struct arena *arena, struct space *space)
+/** Fill the items of a family whose place among them is settled. */
+static void number_items(struct space *space, uint32_t f)
 {
-    space->items = ARENA_NEW(arena, struct space_item, space->item_count);
-    for (uint32_t f = 0; f < space->family_count; f++) {
-        const struct space_family *family = &space->families[f];
-        struct space_item *item = &space->items[family->item_begin];
-        uint32_t tensors = family->layer_count * family->expert_count;
-        for (uint32_t t = 0; t < tensors; t++) {
-            for (uint32_t s = 0; s < family->state_count; s++, item++) {
-                item->family = f;
-                item->tensor = family->tensor_begin + t;
-                item->layer = family->layers[t / family->expert_count];
-                item->expert = t % family->expert_count;
-                item->state = family->state[s];
-                item->dtype = family->dtype[s];
-                item->elem_bytes = shunt_dtype_bytes(item->dtype);
-            }
+    const struct space_family *family = &space->families[f];
+    struct space_item *item = &space->items[family->item_begin];
+    uint32_t tensors = family->layer_count * family->expert_count;
+    for (uint32_t t = 0; t < tensors; t++) {
+        for (uint32_t s = 0; s < family->state_count; s++, item++) {
+            item->family = f;
+            item->tensor = family->tensor_begin + t;
+            item->layer = family->layers[t / family->expert_count];
+            item->expert = t % family->expert_count;
+            item->state = family->state[s];
+            item->dtype = family->dtype[s];
+            item->elem_bytes = shunt_dtype_bytes(item->dtype);
         }
     }
+}
+
+/** Give a family its place behind the others; false when the space is too large to number. */
+static bool place_family(struct space *space, struct space_family *family)
+{
+    uint64_t count = (uint64_t)family->layer_count * family->expert_count;
+    uint64_t items = space->item_count + count * family->state_count;
+    family->tensor_begin = space->tensor_count;
+    family->item_begin = space->item_count;
+    if (items > INT32_MAX)
+        return false;
+    space->tensor_count += (uint32_t)count;
+    space->item_count = (uint32_t)items;
+    return true;
+}
+
+static enum shunt_status refuse_size(const struct space *space, const struct space_family *family,
+                                     struct shunt_err *err)
+{
+    return shunt_fail(err, SHUNT_ERR_INPUT,
+                      "%s:%u:%u: tensors: found more than %d tensors times states, expected fewer", space->model->path,
+                      family->pos.line, family->pos.column, INT32_MAX);
+}
+
+enum shunt_status space_append(struct arena *arena, struct space *space, struct space_family *families, uint32_t count,
+                               struct shunt_err *err)
+{
+    const struct space old = *space;
+    for (uint32_t f = 0; f < count; f++) {
+        if (!place_family(space, &families[f]))
+            return refuse_size(space, &families[f], err);
+    }
+    space->family_count = old.family_count + count;
+    space->families = ARENA_NEW(arena, struct space_family, space->family_count);
+    memcpy(space->families, old.families, old.family_count * sizeof(*families));
+    memcpy(space->families + old.family_count, families, count * sizeof(*families));
+    space->items = ARENA_NEW(arena, struct space_item, space->item_count);
+    memcpy(space->items, old.items, old.item_count * sizeof(*space->items));
+    for (uint32_t f = old.family_count; f < space->family_count; f++)
+        number_items(space, f);
+    return SHUNT_OK;
 }
 
 enum shunt_status space_build(struct arena *arena, const struct cfg_model *model, const struct cfg_layout *from,
@@ -150,7 +189,6 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
     space->model = model;
     space->family_count = before_others + space->beside.copied_count;
     space->families = ARENA_NEW(arena, struct space_family, space->family_count);
-    uint64_t tensors = 0, items = 0;
     for (uint32_t f = 0; f < space->family_count; f++) {
         struct space_family *family = &space->families[f];
         if (f < model->tensor_count)
@@ -161,19 +199,12 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
             status = fill_other_family(family, space->beside.copied[f - before_others], model, from, err);
         if (status != SHUNT_OK)
             return status;
-        family->tensor_begin = (uint32_t)tensors;
-        family->item_begin = (uint32_t)items;
-        uint64_t count = (uint64_t)family->layer_count * family->expert_count;
-        tensors += count;
-        items += count * family->state_count;
-        if (items > INT32_MAX)
-            return shunt_fail(err, SHUNT_ERR_INPUT,
-                              "%s:%u:%u: tensors: found more than %d tensors times states, expected fewer", model->path,
-                              family->pos.line, family->pos.column, INT32_MAX);
+        if (!place_family(space, family))
+            return refuse_size(space, family, err);
     }
-    space->tensor_count = (uint32_t)tensors;
-    space->item_count = (uint32_t)items;
-    number_items(arena, space);
+    space->items = ARENA_NEW(arena, struct space_item, space->item_count);
+    for (uint32_t f = 0; f < space->family_count; f++)
+        number_items(space, f);
     *space_out = space;
     return SHUNT_OK;
 }

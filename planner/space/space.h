@@ -61,6 +61,17 @@ struct space {
 enum shunt_status space_build(struct arena *arena, const struct cfg_model *model, const struct cfg_layout *from,
                               const struct cfg_layout *to, struct space **space_out, struct shunt_err *err);
 
+/** Keep one more state of a family that has no place yet. */
+void space_family_add_state(struct space_family *family, enum shunt_state state, int dtype);
+
+/**
+ * Add families behind the others and number their tensors and items. The arrays of the space move.
+ *
+ * @return SHUNT_ERR_INPUT when the space becomes too large to number
+ */
+enum shunt_status space_append(struct arena *arena, struct space *space, struct space_family *families, uint32_t count,
+                               struct shunt_err *err);
+
 /** Number of the first item of a family's tensor. */
 static inline uint32_t space_item(const struct space_family *family, uint32_t layer_index, uint32_t expert)
 {
