@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from rules import PAD, Document, Key, Local, Side
 
 SAFETENSORS = {
     "bf16": "BF16", "fp16": "F16", "fp32": "F32", "fp64": "F64", "i8": "I8", "i16": "I16", "i32": "I32",
-    "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32", "u64": "U64",
+    "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32", "u64": "U64", "fp8_e4m3": "F8_E4M3", "fp8_e5m2": "F8_E5M2",
 }  # fmt: skip
 CLUSTER: Document = {
     "kind": "cluster",
@@ -153,6 +154,8 @@ def place_line(found: dict[tuple[int, str, str], np.ndarray], line: Line, sides:
         raise BadCell("B", f"wrong device: {line}")
     if not same_shape(tuple(line["local_shape"]), want.index.shape) or line["dtype"] != want.dtype:
         raise BadCell("B", f"the rules say {want.dtype} {want.index.shape}: {line}")
+    if line["tier"] != want.tier:
+        raise BadCell("B", f"the rules say {want.tier} memory: {line}")
     if line["bytes"] != want.index.size * rules.itemsize(want.dtype):
         raise BadCell("B", f"size: {line}")
     array = found.setdefault((rank, *key), np.full(want.index.size, PAD, np.int64))
@@ -188,6 +191,51 @@ def check_statement(plan: Path, sides: Sides) -> None:
     found = {note["name"]: note["action"] for note in notes}
     if found != sides.beside or len(found) != len(notes) or not all(note["why"] for note in notes):
         raise BadCell("S", f"the plan says {found}, the rules {sides.beside}")
+
+
+# ---- memory --------------------------------------------------------------------
+
+
+def device_bytes(side: Side, layout: Document) -> dict[int, int]:
+    """Bytes in device memory of each device of one side."""
+    result: dict[int, int] = defaultdict(int)
+    for rank, arrays in enumerate(side):
+        counted = [l.index.size * rules.itemsize(l.dtype) for l in arrays.values() if l.tier == "device"]
+        result[rules.device_of(layout, rank)] += sum(counted)
+    return result
+
+
+def peak_of_device(ops: list[Line], old: int, host: set[str], depth: int) -> int:
+    """Most bytes of buffers in device memory: those of a round are freed when `depth` more have begun."""
+    changes: dict[int, int] = defaultdict(int)
+    for op in ops:
+        if op["op"] == "alloc" and op["buffer"] not in host:
+            changes[op["round"]] += op["bytes"]
+        if op["op"] == "free" and op["buffer"] not in host:
+            changes[op["round"] + depth] -= op["bytes"]
+    live = peak = old
+    for k in range(max((op["round"] for op in ops), default=-1) + 1):
+        live += changes[k]
+        peak = max(peak, live)
+    return peak
+
+
+def check_memory(plan: Path, lines: list[Line], sides: Sides) -> None:
+    """The report's peak and sides from the rules and the list of operations: host memory does not count."""
+    report, ops = programs.inspect(plan), programs.lines(plan, "--ops")
+    old, new = (device_bytes(sides.maps[n], sides.layouts[n]) for n in (0, 1))
+    host = {(line["device"], line["buffer"]) for line in lines if line["tier"] == "host"}
+    depth, peak = report["schedule"]["overlap_depth"], 0
+    for device in {*old, *new}:
+        own = [op for op in ops if op["device"] == device]
+        names = {buffer for d, buffer in host if d == device}
+        peak = max(peak, peak_of_device(own, old.get(device, 0), names, depth))
+    memory = report["memory"]
+    want = {"from_max": max(old.values()), "to_max": max(new.values())}
+    if wrong := {key: (memory[key], value) for key, value in want.items() if memory[key] != value}:
+        raise BadCell("B", f"memory: (report, rules): {wrong}")
+    if not peak <= memory["peak"] <= peak + memory["staging"] or memory["peak"] > memory["cap"]:
+        raise BadCell("B", f"memory: buffers take up to {peak} bytes, the report says {memory}")
 
 
 # ---- replay --------------------------------------------------------------------
@@ -303,6 +351,7 @@ def check_move(paths: tuple[Path, Path], sides: Sides, plan: Path, how: str) -> 
     lines = programs.lines(plan, "--buffers")
     check_buffers(lines, sides)
     check_statement(plan, sides)
+    check_memory(plan, lines, sides)
     if how == "verify":
         return "v"
     values = patterns(sides.maps[0])

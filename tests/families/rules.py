@@ -10,7 +10,7 @@ the rank's memory has them, and PAD where there is padding.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm, prod
 from typing import Any
 
@@ -30,6 +30,7 @@ class Local:
     dtype: str
     shape: tuple[int, ...]  # of the global tensor
     index: np.ndarray  # local array of element numbers, PAD in pads
+    tier: str = "device"
 
 
 Side = list[dict[Key, Local]]  # by rank
@@ -330,8 +331,14 @@ def states_of(tensor: Document, layout: Document) -> list[tuple[str, str]]:
     """(state, dtype) of a tensor."""
     if tensor.get("kind") == "buffer":
         return [("buffer", tensor["dtype"])]
-    states = {"param": "bf16"} | layout["state"]
+    states = {"param": "bf16"} | {s: kept(layout, s)["dtype"] for s in layout["state"]}
     return [(s, tensor.get("dtype", d) if s == "param" else d) for s, d in states.items()]
+
+
+def kept(layout: Document, state: str) -> Document:
+    """How a state is kept: a dtype stands for a mapping that says no more."""
+    value = layout.get("state", {}).get(state, {})
+    return {"dtype": value} if isinstance(value, str) else value
 
 
 # ---- tensor parallelism --------------------------------------------------------
@@ -710,7 +717,54 @@ def holdings_map(model: Document, layout: Document, rank: int) -> dict[Key, Loca
 def side_map(model: Document, layout: Document) -> Side:
     """All ranks of a layout of any form."""
     one = holdings_map if "holdings" in layout else mesh_map if "mesh" in layout else rank_map
-    return [one(model, layout, rank) for rank in range(world(layout))]
+    side = [one(model, layout, rank) for rank in range(world(layout))]
+    for arrays, scales in zip(side, scale_maps(layout, side)):
+        arrays |= scales
+        for key, local in arrays.items():
+            arrays[key] = replace(local, tier=kept(layout, key[0]).get("tier", "device"))
+    return side
+
+
+# ---- scales of narrow states -----------------------------------------------------
+
+
+def shard_of(local: Local) -> tuple[int, ...]:
+    """The elements that a rank owns of a tensor, in order."""
+    return tuple(sorted(local.index[local.index != PAD].tolist()))
+
+
+def shards(side: Side, key: Key) -> list[tuple[int, ...]]:
+    """Distinct shards of a state of a tensor, in the order of their first elements."""
+    return sorted({shard_of(arrays[key]) for arrays in side if key in arrays} - {()})
+
+
+def is_scaled(layout: Document, state: str) -> bool:
+    """Whether each shard of a state has a scale."""
+    return kept(layout, state).get("scale") == "per-shard"
+
+
+def scale_maps(layout: Document, side: Side) -> list[dict[Key, Local]]:
+    """By rank: one number for each shard of a scaled state."""
+    found: dict[Key, list[tuple[int, ...]]] = {}
+    result: list[dict[Key, Local]] = []
+    for arrays in side:
+        scales = {}
+        for (state, name), local in arrays.items():
+            if not is_scaled(layout, state) or not shard_of(local):
+                continue
+            if (state, name) not in found:
+                found[state, name] = shards(side, (state, name))
+            numbered = found[state, name]
+            number = np.array([numbered.index(shard_of(local))])
+            scales[state, f"{name}/scale"] = Local("fp32", (len(numbered),), number)
+        result.append(scales)
+    return result
+
+
+def keeps_cut(old: Side, new: Side, layout: Document) -> bool:
+    """Whether all scaled states have the same shards on both sides."""
+    keys = {key for arrays in (*old, *new) for key in arrays if is_scaled(layout, key[0])}
+    return all(shards(old, key) == shards(new, key) for key in keys)
 
 
 # ---- current copies --------------------------------------------------------------
@@ -741,6 +795,6 @@ def current_side(layout: Document, side: Side) -> Side:
             if owner is not None:
                 mine = arrays[owner, name].index if (owner, name) in arrays else np.empty(0, np.int64)
                 index = np.where(np.isin(local.index, mine), local.index, PAD)
-                narrow[state, name] = Local(local.dtype, local.shape, index)
+                narrow[state, name] = replace(local, index=index)
         result.append(narrow)
     return result

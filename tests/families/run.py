@@ -24,6 +24,7 @@ import test_cases
 import test_matrix
 import test_mutants
 import test_random
+import test_states
 
 
 def options() -> argparse.Namespace:
@@ -58,7 +59,8 @@ def main() -> int:
     if missing:
         print(f"not built: {', '.join(str(programs.binary(name)) for name in missing)}", file=sys.stderr)
         return 3
-    groups = test_cases.groups() + test_beside.groups() + test_matrix.groups() + test_mutants.groups()
+    groups = test_cases.groups() + test_beside.groups() + test_states.groups() + test_matrix.groups()
+    groups += test_mutants.groups()
     groups += test_random.groups(args.seed, args.cases)
     return report([group for group in groups if args.only in group.name], args.jobs)
 

@@ -24,6 +24,8 @@ STATES = (
     {"param": "bf16"},
     {"param": "fp32", "momentum": "fp32"},
     {"param": "bf16", "master": "fp32", "exp_avg": "bf16"},
+    {"param": "bf16", "grad": "bf16", "exp_avg": {"dtype": "fp16", "scale": "none"}},
+    {"param": "bf16", "master": "i16", "exp_avg": "bf16"},
 )
 MESH_NAMES = (("a", "b", "c"), ("pp", "dp", "tp"), ("dp", "tp", "cp"), ("dp_shard", "dp_replicate", "tp"))
 WAYS_OUT = ("leave", "reseed", "recompute")
@@ -39,7 +41,7 @@ class Dice:
         self.state = self.draw.choice(STATES)
         self.moe = self.draw.random() < 0.4
         self.mtp = self.draw.random() < 0.3
-        self.mixed = self.draw.random() < 0.2
+        self.mixed = self.draw.random() < 0.2 and self.state.get("master") != "i16"
         self.tied = self.draw.choice(([], ["last"], ["mtp"], ["last", "mtp"]))
         if not self.mtp:
             self.tied = [stage for stage in self.tied if stage != "mtp"]
@@ -276,8 +278,16 @@ class Dice:
                 more["attention"] = {"kv": "replicate"}
             if shard["rule"] in ("megatron", "zero1") and len(self.state) > 1 and self.chance(0.3):
                 more["current"] = "owner"
-            document = layout(degrees | {"vpp": vpp}, **more) | {"state": self.state}
+            document = layout(degrees | {"vpp": vpp}, **more) | {"state": self.homes()}
             return document | {"vocab": {"divisible_by": self.draw.randint(1, 5)}} | self.devices(document)
+
+    def homes(self) -> Document:
+        """The states, some of them in host memory."""
+        if self.chance(0.6):
+            return dict(self.state)
+        kept = {s: {"dtype": v} if isinstance(v, str) else v for s, v in self.state.items()}
+        tiers = {s: self.draw.choice(("device", "host")) for s in kept}
+        return {s: v | {"tier": tiers[s]} for s, v in kept.items()}
 
     def devices(self, document: Document) -> Document:
         """A choice of devices, or none."""
@@ -292,7 +302,7 @@ class Dice:
         found = [t for t in model["tensors"] if t.get("kind") != "buffer"]
         placements = [{"tensor": t["name"], "placements": self.placements(shape, len(t["shape"]))} for t in found]
         names = list(self.aside.choice(MESH_NAMES))
-        return mesh(names[: len(shape)], shape, placements) | {"state": self.state}
+        return mesh(names[: len(shape)], shape, placements) | {"state": self.homes()}
 
     def placements(self, shape: list[int], ndim: int) -> list[str]:
         """Placements of one tensor; a strided one goes behind some of the axes to its right, in the order of cuts."""
