@@ -120,6 +120,16 @@ ACCEPTED: dict[str, tuple[str, dict[str, object]]] = {
         f"--world 2 --bf16 {DIST} --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
         {"parallel": {"tp": 1, "dp": 2, "pp": 1}, "shard": {"rule": "megatron", "bucket": "40000000"},
          "state": {"param": "bf16", "master": "i16", "exp_avg": "bf16", "exp_avg_sq": "bf16"}}),
+    "fp16 master, fp8 moment": (
+        f"--world 2 --bf16 {DIST} --use-precision-aware-optimizer --main-params-dtype fp16 --exp-avg-dtype fp8",
+        {"parallel": {"tp": 1, "dp": 2, "pp": 1}, "shard": {"rule": "megatron", "bucket": "40000000"},
+         "state": {"param": "bf16", "master": {"dtype": "fp16", "scale": "per-shard"},
+                   "exp_avg": {"dtype": "u8", "scale": "per-shard"}, "exp_avg_sq": "fp32"}}),
+    "states on the host": (
+        f"--world 2 --bf16 {DIST} --use-precision-aware-optimizer --optimizer-cpu-offload",
+        {"parallel": {"tp": 1, "dp": 2, "pp": 1}, "shard": {"rule": "megatron", "bucket": "40000000"},
+         "state": {"param": "bf16", **{s: {"dtype": "fp32", "tier": "host"}
+                                       for s in ("master", "exp_avg", "exp_avg_sq")}}}),
     "name, cluster, devices": (
         "--world 8 --bf16 --name mine --cluster h100 --devices 8-15 --model llama-3-8b",
         {"name": "mine", "model": "llama-3-8b", "cluster": "h100", "devices": "8-15",
@@ -189,12 +199,18 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "a bucket of nothing": (f"--world 8 {DIST} --ddp-bucket-size 0", ("--ddp-bucket-size", "found 0")),
     "the other order with other expert dp": (
         sizes(64, 2, 2, 2, 8, 1) + " --use-tp-pp-dp-mapping --num-experts 8", ("--use-tp-pp-dp-mapping", "expert dp")),
-    "fp16 master": (
-        f"--world 8 --bf16 {DIST} --use-precision-aware-optimizer --main-params-dtype fp16",
-        ("--main-params-dtype", "found `fp16`", "scale")),
-    "fp8 moments": (
-        f"--world 8 --bf16 {DIST} --use-precision-aware-optimizer --exp-avg-dtype fp8",
-        ("--exp-avg-dtype", "found `fp8`", "fp32 or bf16")),
+    "bf16 master": (
+        f"--world 8 --bf16 {DIST} --use-precision-aware-optimizer --main-params-dtype bf16",
+        ("--main-params-dtype", "found `bf16`", "fp32 or fp16")),
+    "int8 moments": (
+        f"--world 8 --bf16 {DIST} --use-precision-aware-optimizer --exp-avg-dtype int8",
+        ("--exp-avg-dtype", "found `int8`", "fp32 or bf16 or fp16 or fp8")),
+    "some states on the host": (
+        "--world 8 --bf16 --optimizer-cpu-offload --optimizer-offload-fraction 0.5",
+        ("--optimizer-offload-fraction", "found `0.5`", "1.0")),
+    "narrow states on the host": (
+        f"--world 8 --bf16 {DIST} --use-precision-aware-optimizer --exp-avg-dtype bf16 --optimizer-cpu-offload",
+        ("--exp-avg-dtype", "found `bf16`", "on the host")),
     "moments without the precision-aware optimizer": (
         f"--world 8 --bf16 {DIST} --exp-avg-sq-dtype bf16", ("--exp-avg-sq-dtype", "--use-precision-aware-optimizer")),
     "the precision-aware optimizer alone": (
@@ -204,7 +220,6 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "a vocabulary that does not divide": (
         sizes(8, 8) + " --padded-vocab-size 50257", ("--padded-vocab-size", "a multiple of tp, which is 8")),
     "quantized weights": ("--world 8 --bf16 --fp8-param-gather", ("--fp8-param-gather", "quantized")),
-    "states on the host": ("--world 8 --bf16 --optimizer-cpu-offload", ("--optimizer-cpu-offload", "host")),
     "sizes from the checkpoint": ("--world 8 --use-checkpoint-args", ("--use-checkpoint-args", "checkpoint")),
     "weights cut below tp": (
         sizes(8, 2) + " --tensor-parallel-num-weight-shards 4", ("--tensor-parallel-num-weight-shards", "found `4`")),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from math import prod
 
@@ -347,8 +348,8 @@ def precision(options: Options) -> str:
     return "bf16" if bf16 else "fp16" if fp16 else "fp32"
 
 
-def moment(options: Options, name: str, aware: bool, allowed: tuple[str, ...]) -> str:
-    """An optimizer dtype, fp32 unless a precision-aware optimizer says otherwise."""
+def moment(options: Options, name: str, aware: bool, allowed: tuple[str, ...]) -> str | dict[str, str]:
+    """An optimizer dtype, fp32 unless a precision-aware optimizer says otherwise; fp16 and fp8 go with scales."""
     given = options.text(name)
     value = dtype(given) if given is not None else "fp32"
     if value == "fp32":
@@ -356,12 +357,25 @@ def moment(options: Options, name: str, aware: bool, allowed: tuple[str, ...]) -
     shown = options.shown(name)
     if not aware:
         options.refuse(shown, quoted(str(given)), f"fp32 without `{options.shown('use_precision_aware_optimizer')}`")
-    elif value in ("fp16", "fp8"):
-        reason = "their values carry a scale for each range, which cannot be cut anew"
-        options.refuse(shown, quoted(str(given)), f"{' or '.join(allowed)} ({reason})")
     elif value not in allowed:
         options.refuse(shown, quoted(str(given)), " or ".join(allowed))
+    elif value in ("fp16", "fp8"):
+        return {"dtype": "u8" if value == "fp8" else value, "scale": "per-shard"}
     return value
+
+
+def on_host(options: Options, out: dict[str, object], aware: bool) -> dict[str, object]:
+    """The states with those of the optimizer in host memory, if the arguments say so."""
+    if not options.flag("optimizer_cpu_offload"):
+        return out
+    shown, fraction = options.shown("optimizer_offload_fraction"), options.text("optimizer_offload_fraction")
+    if fraction is not None and not re.fullmatch(r"1(\.0*)?", fraction):
+        options.refuse(shown, quoted(fraction), "1.0: some weights' states on the host alone are not supported")
+    narrow = [name for name, value in out.items() if name != "param" and value not in ("fp32", "i16")]
+    for name in narrow if aware else []:
+        given = "main_params_dtype" if name == "master" else f"{name}_dtype"
+        options.refuse(options.shown(given), quoted(str(options.text(given))), "fp32 with states on the host")
+    return {name: value if name == "param" else {"dtype": "fp32", "tier": "host"} for name, value in out.items()}
 
 
 def states(options: Options, notes: list[str]) -> dict[str, object]:
@@ -373,12 +387,13 @@ def states(options: Options, notes: list[str]) -> dict[str, object]:
     if aware and (kind != "adam" or not distributed):
         aware_shown = options.shown("use_precision_aware_optimizer")
         options.refuse(aware_shown, "it", "it with optimizer adam and a distributed optimizer only")
-    master = moment(options, "main_params_dtype", aware, ("fp32",))
-    moments = {name: moment(options, f"{name}_dtype", aware, ("fp32", "bf16")) for name in ("exp_avg", "exp_avg_sq")}
+    master = moment(options, "main_params_dtype", aware, ("fp32", "fp16"))
+    narrow = ("fp32", "bf16", "fp16", "fp8")
+    moments = {name: moment(options, f"{name}_dtype", aware, narrow) for name in ("exp_avg", "exp_avg_sq")}
     if kind == "sgd":
-        return out | {"momentum": "fp32"}
+        return on_host(options, out | {"momentum": "fp32"}, aware)
     if kind == "lion" and not distributed:
-        return out | {"exp_avg": "fp32"}
+        return on_host(options, out | {"exp_avg": "fp32"}, aware)
     if kind != "adam":
         expected = "adam or sgd, or lion without a distributed optimizer"
         options.refuse(shown, quoted(kind), f"{expected}: whole matrices on single ranks are not supported")
@@ -386,7 +401,9 @@ def states(options: Options, notes: list[str]) -> dict[str, object]:
         out["master"] = "i16"
         aware_shown = options.shown("use_precision_aware_optimizer")
         notes.append(f"{options.source}: {aware_shown}: `master` is the lower half of fp32, beside the bf16 weight")
-    return out | moments
+    elif "master" in out:
+        out["master"] = master
+    return on_host(options, out | moments, aware)
 
 
 def fit(options: Options, at: Grid, model: Model) -> None:

@@ -28,10 +28,11 @@ FLAGS = {
     "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step",
     "ddp_pad_buckets_for_high_nccl_busbw", "use_tp_pp_dp_mapping", "untie_embeddings_and_output_weights",
     "bf16", "fp16", "use_precision_aware_optimizer", "store_param_remainders", "should_pad_vocab",
+    "optimizer_cpu_offload",
 }  # fmt: skip
 TEXTS = {
     "pipeline_model_parallel_layout", "hybrid_layer_pattern", "optimizer", "mixed_precision",
-    "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype",
+    "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype", "optimizer_offload_fraction",
 }  # fmt: skip
 
 # other spellings; those of Megatron-Bridge among them
@@ -64,7 +65,6 @@ REFUSED = {
     "moe_single_grouped_weight": STACKED, "moe_single_grouped_bias": STACKED,
     "moe_mlp_glu_interleave_size": INTERLEAVED, "moe_shared_expert_glu_interleave_size": INTERLEAVED,
     "moe_extended_tp": "not supported; write expert_tensor_parallel_size",
-    "optimizer_cpu_offload": "optimizer states on the host are not supported",
     "cpu_offloading_weights": "weights on the host are not supported",
     "use_layer_wise_distributed_optimizer": "whole matrices on single ranks are not supported",
     "use_checkpoint_args": "not supported: the sizes are in the checkpoint; write them as arguments",

@@ -31,7 +31,7 @@ read:
                --overlap-param-gather-with-optimizer-step --ddp-bucket-size --ddp-num-buckets
                --ddp-pad-buckets-for-high-nccl-busbw --optimizer
   states       --bf16 --fp16 --use-precision-aware-optimizer --main-params-dtype --exp-avg-dtype
-               --exp-avg-sq-dtype
+               --exp-avg-sq-dtype --optimizer-cpu-offload --optimizer-offload-fraction
   vocabulary   --make-vocab-size-divisible-by --padded-vocab-size
 
 Arguments that would move state in a way that Shunt does not know are refused by name. All others are listed
