@@ -38,6 +38,7 @@ static const struct column {
 /* buffers of one side: how many, and how many bytes */
 struct side_sum {
     uint64_t buffers, bytes;
+    uint64_t host_bytes; /* of the bytes, those in host memory */
 };
 
 static const char *const side_keys[] = {"from_only", "to_only", "kept"}; /* by enum shunt_plan_side */
@@ -65,6 +66,7 @@ static void count_buffers(struct device_view *view)
         const struct shunt_plan_buffer *buffer = &view->part.buffers[i];
         view->sides[buffer->side].buffers++;
         view->sides[buffer->side].bytes += buffer->bytes;
+        view->sides[buffer->side].host_bytes += buffer->tier == SHUNT_TIER_HOST ? buffer->bytes : 0;
         if (buffer->alloc_round < view->round_count)
             view->rows[buffer->alloc_round].allocs++;
         if (buffer->free_round < view->round_count)
@@ -154,11 +156,13 @@ static void print_sum(const char *label, struct side_sum sum)
 {
     printf("  %-10s %6s buffers %11s %20s\n", label, fmt_count(sum.buffers).s, fmt_bytes(sum.bytes).s,
            fmt_count(sum.bytes).s);
+    if (sum.host_bytes > 0)
+        printf("    of it on the host      %11s %20s\n", fmt_bytes(sum.host_bytes).s, fmt_count(sum.host_bytes).s);
 }
 
 static struct side_sum add_sums(struct side_sum a, struct side_sum b)
 {
-    return (struct side_sum){a.buffers + b.buffers, a.bytes + b.bytes};
+    return (struct side_sum){a.buffers + b.buffers, a.bytes + b.bytes, a.host_bytes + b.host_bytes};
 }
 
 static void print_device_head(const struct device_view *view)
@@ -251,6 +255,7 @@ static void json_sides(struct json *json, const struct device_view *view)
         json_object_begin(json);
         json_key_u64(json, "count", view->sides[i].buffers);
         json_key_u64(json, "bytes", view->sides[i].bytes);
+        json_key_u64(json, "host_bytes", view->sides[i].host_bytes);
         json_object_end(json);
     }
     json_object_end(json);
