@@ -259,6 +259,14 @@ enum cfg_gradients {
     CFG_GRADIENTS_PARTIAL, /* sums of a step that is under way: refused */
 };
 
+/** Order in which the dimensions of some tensors lie in memory. */
+struct cfg_storage {
+    struct cfg_pos pos;
+    char *tensor; /* name or pattern of the model document */
+    uint32_t ndim;
+    int64_t dims[SHUNT_MAX_DIMS]; /* dimensions of the tensor, from the outermost in memory to the innermost */
+};
+
 /** Which of the forms a layout document has. */
 enum cfg_layout_form { CFG_FORM_PARALLEL, CFG_FORM_MESH, CFG_FORM_HOLDINGS };
 
@@ -284,6 +292,8 @@ struct cfg_layout {
     struct cfg_shard shard;
     bool kv_replicate; /* attention.kv: a rank has whole key and value heads, also when tp is above their number */
     struct cfg_pos attention_pos;
+    uint32_t storage_count; /* tensors that do not lie row by row */
+    struct cfg_storage *storage;
     int64_t vocab_divisible_by; /* rows are padded to a multiple of this times tp; default 128 */
     int64_t vocab_padded;       /* pinned padded size; 0: computed */
     struct cfg_pos vocab_pos;

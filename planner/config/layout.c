@@ -93,6 +93,7 @@ static const struct {
     {"shard", CFG_FORM_PARALLEL, NULL},
     {"attention", CFG_FORM_PARALLEL, NULL},
     {"vocab", CFG_FORM_PARALLEL, NULL},
+    {"storage", CFG_FORM_PARALLEL, NULL},
     {"placements", CFG_FORM_MESH, "what the axes of `mesh` do to each tensor"},
     {"ranks", CFG_FORM_HOLDINGS, "the number of ranks of `holdings`"},
     {"axes", CFG_FORM_HOLDINGS, NULL},
@@ -190,6 +191,8 @@ static void check_parallel_form(struct cfg_scope *scope)
         check_padded(scope);
     if (cfg_scope_usable(scope, CFG_BIT(LAYOUT_SHARD)))
         check_instances(scope);
+    if (cfg_scope_usable(scope, CFG_BIT(LAYOUT_STORAGE)))
+        cfg_storage_check(scope);
 }
 
 static void check_gradients(struct cfg_scope *scope)
@@ -297,6 +300,14 @@ static const struct cfg_field layout_fields[] = {
                       CFG_POS(struct cfg_layout, vocab_pos),
                       .table = &vocab_table,
                       .help = "Padding of tensors whose cut says `pad: vocab`"},
+    [LAYOUT_STORAGE] = {.key = "storage",
+                        .type = CFG_LIST,
+                        CFG_MEMBER(struct cfg_layout, storage),
+                        CFG_NUMBER(struct cfg_layout, storage_count),
+                        .min = 1,
+                        .max = CFG_MOST_TENSORS,
+                        .table = &cfg_storage_table,
+                        .help = "Tensors whose dimensions lie in memory in another order than the model's"},
     [LAYOUT_MESH] = {.key = "mesh",
                      .type = CFG_TABLE,
                      CFG_MEMBER(struct cfg_layout, mesh),

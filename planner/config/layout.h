@@ -21,6 +21,7 @@ enum {
     LAYOUT_SHARD,
     LAYOUT_ATTENTION,
     LAYOUT_VOCAB,
+    LAYOUT_STORAGE,
     LAYOUT_MESH,
     LAYOUT_PLACEMENTS,
     LAYOUT_RANKS,
@@ -41,6 +42,11 @@ extern const struct cfg_table cfg_state_table;
 extern const struct cfg_table cfg_mesh_table;      /* of struct cfg_mesh, without the rules */
 extern const struct cfg_table cfg_mesh_rule_table; /* of struct cfg_mesh_rule */
 extern const struct cfg_table cfg_holding_table;   /* of struct cfg_holding */
+
+extern const struct cfg_table cfg_storage_table; /* of struct cfg_storage */
+
+/** What the entries under `storage` must satisfy beside each other. */
+void cfg_storage_check(struct cfg_scope *layout_scope);
 
 /** Reader of `order`. */
 bool cfg_order_read(const struct cfg_site *site, const struct cfg_field *field, void *layout);

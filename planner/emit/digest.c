@@ -238,6 +238,13 @@ static void print_states(FILE *file, const struct cfg_layout *layout)
     }
 }
 
+static void print_storage(FILE *file, const struct cfg_storage *storage)
+{
+    fprintf(file, "\nstorage %zu:%s", strlen(storage->tensor), storage->tensor);
+    for (uint32_t d = 0; d < storage->ndim; d++)
+        fprintf(file, " %lld", (long long)storage->dims[d]);
+}
+
 enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
 {
@@ -263,6 +270,8 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
     print_states(text.file, layout);
     if (layout->kv_replicate)
         fputs("\nkv replicate", text.file);
+    for (uint32_t s = 0; s < layout->storage_count; s++)
+        print_storage(text.file, &layout->storage[s]);
     if (layout->current_owner)
         fputs("\ncurrent owner", text.file);
     fputs("\ndevices", text.file);

@@ -10,6 +10,7 @@
 #include "space/keys.h"
 #include "space/shard.h"
 #include "space/stages.h"
+#include "space/stored.h"
 
 static enum shunt_status check_heads(const struct cfg_model *model, const struct cfg_layout *layout,
                                      struct shunt_err *err)
@@ -174,6 +175,8 @@ static void place_family(struct family_placer *placer, placement_vec *list)
         placer->side->item_placement[family->item_begin] = add_placement(placer->arena, list, &rows);
         return;
     }
+    const int64_t *dims = stored_dims(placer->side->layout, family);
+    size_t made = list->count;
     for (uint32_t l = 0; l < family->layer_count; l++) {
         for (uint32_t e = 0; e < family->expert_count; e++) {
             struct base *base = find_base(placer, list, family->layers[l], e);
@@ -186,6 +189,8 @@ static void place_family(struct family_placer *placer, placement_vec *list)
             }
         }
     }
+    for (; dims != NULL && made < list->count; made++)
+        stored_turn_back(placer->arena, dims, &list->items[made]);
 }
 
 /** Cuts of all families, and the flat places where the rule has them. */
@@ -200,6 +205,9 @@ static enum shunt_status cut_families(struct arena *arena, const struct side *si
         enum shunt_status status = cut_build(arena, space, &space->families[f], side->layout, parts, &cuts[f], err);
         if (status != SHUNT_OK)
             return status;
+        const int64_t *dims = stored_dims(side->layout, &space->families[f]);
+        if (dims != NULL)
+            stored_turn(arena, dims, &cuts[f]);
         elements[f] = cuts[f].variants[0].elements;
     }
     enum cfg_shard_rule rule = side->layout->shard.rule;
@@ -225,6 +233,8 @@ static enum shunt_status place_families(struct arena *arena, struct side *side, 
     struct groups groups;
     placement_vec list = {0};
     enum shunt_status status = make_groups(side, &groups, err);
+    if (status == SHUNT_OK)
+        status = stored_check(space, side->layout, err);
     if (status == SHUNT_OK)
         status = cut_families(arena, side, &groups, cuts, &places, err);
     if (status != SHUNT_OK)

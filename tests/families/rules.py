@@ -358,6 +358,14 @@ def element_numbers(shape: list[int]) -> np.ndarray:
     return np.arange(prod(shape), dtype=np.int64).reshape(shape)
 
 
+def stored(tensor: Document, layout: Document, index: np.ndarray) -> np.ndarray:
+    """The local array as it lies in memory."""
+    for entry in layout.get("storage", []):
+        if entry["tensor"] == tensor["name"]:
+            return np.ascontiguousarray(np.transpose(index, entry["dims"]))
+    return index
+
+
 def head_blocks(cut: Document, extent: int, kv: int) -> list[tuple[str, int]]:
     """What each block of head_dim rows is: (q, gate, k or v, number of the head), in the order of the rows."""
     total = extent // cut["head_dim"]
@@ -568,7 +576,7 @@ def rank_map(model: Document, layout: Document, rank: int) -> dict[Key, Local]:
     order = order_of(layout)
     spot = Spot(coordinates(rank, order, sizes(layout)), coordinates(rank, order, expert_sizes(layout)))
     found = rank_instances(registered(model, layout), layout, spot)
-    base = {i.name: tensor_cut(model, i.tensor, layout, spot, i.expert) for i in found}
+    base = {i.name: stored(i.tensor, layout, tensor_cut(model, i.tensor, layout, spot, i.expert)) for i in found}
     rule = layout.get("shard", {}).get("rule", "none")
     places: dict[str, Place] = {}
     if rule in ("megatron", "zero1", "zero2", "fsdp1"):

@@ -764,6 +764,74 @@ def explicit_columns() -> None:
         cells.check_move((paths[0], paths[1]), sides, here.folder / "p.plan", "replay")
 
 
+# ---- stored otherwise -----------------------------------------------------------------------
+
+
+def transposed(*names: str) -> Document:
+    """Matrices that lie column by column."""
+    return {"storage": [{"tensor": name, "dims": [1, 0]} for name in names]}
+
+
+LEGACY = transposed("layer.{i}.expert.{e}.fc1.weight", "layer.{i}.expert.{e}.fc2.weight")
+
+
+def legacy_experts() -> str:
+    """Transposed expert weights to and from ordinary ones, cut over etp, alone and under every rule that shards."""
+    with room(*expert_model(), layers=1, experts=4) as here:
+        side = here.side(layout({"tp": 2, "ep": 2, "dp": 2}) | LEGACY)
+        fc1 = side[1]["param", "layer.0.expert.0.fc1.weight"].index
+        same((fc1.shape, fc1[2].tolist()), ((6, 8), [r * 6 + 2 for r in (4, 5, 6, 7, 12, 13, 14, 15)]), "column 2")
+        files = here.move(layout({"dp": 2, "ep": 2}), layout({"tp": 2, "dp": 2, "ep": 2}) | LEGACY)
+        found = cells.tensorfile.read(files / "rank-00000.safetensors")["param/layer.0.expert.0.fc1.weight"][1]
+        same(found.shape, (6, 8), "local shape in files")
+        for rule in ("none", "megatron", "zero1", "zero3", "fsdp2"):
+            old = layout({"tp": 2, "dp": 4, "ep": 2}, shard={"rule": rule}) | LEGACY
+            new = layout({"tp": 2, "dp": 2, "ep": 4, "etp": 1}, shard={"rule": rule})
+            here.move(old, new)
+            here.move(new, old)
+            here.move(old, layout({"dp": 6}, shard={"rule": rule}) | LEGACY)
+        flat = layout({"dp": 3}, shard={"rule": "fsdp1"}) | LEGACY
+        here.move(flat, layout({"tp": 2}))
+        behind = layout({"dp": 4}, shard={"rule": "megatron"}) | LEGACY | OWNER
+        here.move(behind, layout({"tp": 2}) | LEGACY)
+        sides = cells.sides_of(here.model, old, new)
+        paths = (cells.explicit(here.write(old), here.folder / "explicit.yaml"), here.write(new))
+        cells.check_move(paths, sides, here.folder / "explicit.plan", "replay")
+    return "5 rules"
+
+
+def other_orders() -> None:
+    """Three dimensions in any order, fused q, k, v with copies, and what stays where it is."""
+    tensors = [weight("layer.{i}.block", 2, 8, 3, dim=1), made_of_heads("layer.{i}.qkv", 8, 5, kind="qkv", width=1)]
+    with room(*tensors, layers=2, heads=4, kv_heads=2) as here:
+        orders = ([0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
+        layouts = []
+        for number, order in enumerate(orders):
+            storage = [{"tensor": "layer.{i}.block", "dims": order}, {"tensor": "layer.{i}.qkv", "dims": [1, 0]}]
+            rule = ("none", "megatron", "fsdp2", "zero3", "fsdp1")[number]
+            copies = REPLICATE if number % 2 else {}
+            layouts.append(layout({"tp": 4, "dp": 2}, shard={"rule": rule}) | {"storage": storage} | copies)
+        for old, new in zip(layouts, layouts[1:] + [layout({"tp": 2})]):
+            here.move(old, new)
+        plan = here.folder / "same.plan"
+        programs.plan(here.write(layouts[0]), here.write(layouts[0]), plan)
+        same(programs.inspect(plan)["bytes"]["moved"], 0, "bytes moved where nothing changes")
+
+
+def storage_refused() -> None:
+    """Entries that do not fit the model."""
+    vocabulary = toys.embedding("embed", 8, 2, stage="first")
+    with room(vocabulary, weight("layer.{i}.w", 8, 4, dim=0), scalars=[STEP]) as here:
+        for storage, words in (
+            (transposed("layer.{i}.v"), 'storage[0].tensor: found "layer.{i}.v", expected a tensor as'),
+            (transposed("optimizer.step"), 'storage[0].tensor: found "optimizer.step"'),
+            (transposed("embed"), "not supported: pads"),
+            ({"storage": [{"tensor": "layer.{i}.w", "dims": [0, 2, 1]}]}, "found 3 dimensions, expected the 2 of"),
+        ):
+            here.refused(layout({}), layout({}) | storage, words)
+            here.refused(layout({}) | storage, layout({}), words)
+
+
 # ---- weights that are a step behind -------------------------------------------------------
 
 
@@ -951,6 +1019,9 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("H20 empty shards", empty_shards),
     ("empty shards keep their dimensions", empty_shapes),
     ("empty shards of columns in holdings form", explicit_columns),
+    ("stored transposed: legacy experts", legacy_experts),
+    ("stored in any order of dimensions", other_orders),
+    ("stored otherwise: refused entries", storage_refused),
     ("current weights: only the owner's bytes", owner_bytes),
     ("current weights: tied embeddings", owner_of_tied),
     ("current weights: placements", owner_on_mesh),

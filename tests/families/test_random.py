@@ -102,12 +102,12 @@ class Dice:
         kv, size, queries = self.kv_heads, self.draw.randint(1, 2), self.unit * self.draw.randint(1, 2)
         fused = {"qkv": queries + 2 * kv, "qgkv": 2 * queries + 2 * kv, "q-k-v": queries + 2 * kv, "kv": kv}
         kind = self.draw.choice(sorted(fused))
-        rows = [queries * size, kv * size, kv * size] if kind == "q-k-v" else None
-        extent = size if fused[kind] * size % 12 == 0 else size * 12  # a plain cut of all rows goes round too
+        parts = [queries, kv, kv] if kind == "q-k-v" else [fused[kind]]
+        extent = size if all(part * size % 12 == 0 for part in parts) else size * 12  # a plain cut goes round too
         found = weight("layer.{i}.attn.qkv", extent * fused[kind], self.narrow(), dim=0)
         found["cut"] |= {"heads": kind, "head_dim": extent}
-        if rows:
-            found["cut"] |= {"segments": [n // size * extent for n in rows]}
+        if len(parts) > 1:
+            found["cut"] |= {"segments": [part * extent for part in parts]}
         return [found, weight("layer.{i}.attn.o", self.narrow(), queries * size, dim=1)]
 
     def experts(self, prefix: str, where: Document) -> list[Document]:
@@ -278,6 +278,8 @@ class Dice:
                 more["attention"] = {"kv": "replicate"}
             if shard["rule"] in ("megatron", "zero1") and len(self.state) > 1 and self.chance(0.3):
                 more["current"] = "owner"
+            if self.chance(0.2):
+                more["storage"] = self.storage()
             document = layout(degrees | {"vpp": vpp}, **more) | {"state": self.homes()}
             return document | {"vocab": {"divisible_by": self.draw.randint(1, 5)}} | self.devices(document)
 
@@ -288,6 +290,12 @@ class Dice:
         kept = {s: {"dtype": v} if isinstance(v, str) else v for s, v in self.state.items()}
         tiers = {s: self.draw.choice(("device", "host")) for s in kept}
         return {s: v | {"tier": tiers[s]} for s, v in kept.items()}
+
+    def storage(self) -> list[Document]:
+        """Some tensors with their dimensions in another order; padded vocabularies stay as they are."""
+        found = [t for t in self.whole["tensors"] if len(t["shape"]) > 1 and "pad" not in t.get("cut", {})]
+        some = self.draw.sample(found, self.draw.randint(1, len(found)))
+        return [{"tensor": t["name"], "dims": self.draw.sample(range(len(t["shape"])), len(t["shape"]))} for t in some]
 
     def devices(self, document: Document) -> Document:
         """A choice of devices, or none."""

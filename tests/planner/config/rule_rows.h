@@ -47,4 +47,27 @@ static const struct error_row rule_rows[] = {
     {LAYOUT, LAYOUT_BASE "current: mine\n", ":4:10: current: found \"mine\", expected `all` or `owner`"},
     {LAYOUT, LAYOUT_BASE "current: onwer\n", ":4:10: current: found \"onwer\" (did you mean `owner`?), expected `all`"},
     {LAYOUT, LAYOUT_BASE "current: [owner]\n", ":4:10: current: found a list, expected `all` or `owner`"},
+
+    /* dimensions in another order */
+    {LAYOUT, LAYOUT_BASE "storage: []\n", ":4:10: storage: found a list (of 0), expected a list of 1 to"},
+    {LAYOUT, LAYOUT_BASE "storage: [{tensor: a}]\n",
+     ":4:11: storage[0].dims: found no such key, expected a list of 2 to"},
+    {LAYOUT, LAYOUT_BASE "storage: [{dims: [1, 0]}]\n", ":4:11: storage[0].tensor: found no such key, expected"},
+    {LAYOUT, LAYOUT_BASE "storage: [{tensor: a, dims: [0]}]\n",
+     ":4:29: storage[0].dims: found a list (of 1), expected"},
+    {LAYOUT, LAYOUT_BASE "storage: [{tensor: a, dims: [1, 1]}]\n",
+     ":4:29: storage[0].dims: found another list, expected each of the dimensions 0 to 1 once"},
+    {LAYOUT, LAYOUT_BASE "storage: [{tensor: a, dims: [2, 0]}]\n",
+     ":4:29: storage[0].dims: found another list, expected each of the dimensions 0 to 1 once"},
+    {LAYOUT, LAYOUT_BASE "storage: [{tensor: a, dims: [6, 0]}]\n",
+     ":4:30: storage[0].dims[0]: found \"6\" (out of range)"},
+    {LAYOUT, LAYOUT_BASE "storage: [{tensor: \"a.{x}\", dims: [1, 0]}]\n",
+     ":4:20: storage[0].tensor: found \"a.{x}\", "},
+    {LAYOUT,
+     LAYOUT_BASE "storage:\n- {tensor: a, dims: [1, 0]}\n- {tensor: b, dims: [1, 0]}\n- {tensor: a, dims: [0, 1]}\n",
+     ":7:3: storage[2]: found \"a\" a second time (first on line 5), expected distinct tensors"},
+    {LAYOUT,
+     LAYOUT_HEAD "mesh: {names: [a], shape: [1]}\nplacements: [{placements: [Replicate]}]\n"
+                 "storage: [{tensor: a, dims: [1, 0]}]\n",
+     ":5:10: storage: found it in a layout with `mesh`, expected it with `parallel` only"},
 };

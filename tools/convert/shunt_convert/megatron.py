@@ -245,7 +245,8 @@ def shard(options: Options, at: Grid, part: Split, model: Model | None, notes: l
         entries["pad_high_bandwidth"] = True
     if options.flag("overlap_param_gather"):
         overlap = options.shown("overlap_param_gather")
-        notes.append(f"{options.source}: {overlap}: weights are current on their owner only; gather them before a move")
+        notes.append(f"{options.source}: {overlap}: weights are current on their owner only; gather them before a "
+                     "move, or add `current: owner`")
     return entries
 
 
