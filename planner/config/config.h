@@ -178,9 +178,17 @@ enum cfg_shard_rule {
     CFG_SHARD_FSDP1,    /* all states as ranges of one flat parameter per layer (PyTorch FullyShardedDataParallel) */
 };
 
+/** How a rank's experts are registered, which decides where they lie in flat buffers. */
+enum cfg_experts {
+    CFG_EXPERTS_GROUPED,    /* module by module: all experts of one, then all of the next */
+    CFG_EXPERTS_SEQUENTIAL, /* expert by expert: all its modules, then the next expert */
+    CFG_EXPERTS_STACKED,    /* one tensor for all experts of a weight */
+};
+
 struct cfg_shard {
     struct cfg_pos pos;
     enum cfg_shard_rule rule;
+    enum cfg_experts experts;
     int64_t instances;       /* complete copies of the shards: optimizer instances, or HSDP's replicas; default 1 */
     int64_t bucket_elements; /* MEGATRON: buckets of the first chunk close at this size; 0: one bucket */
     bool pad_high_bandwidth; /* MEGATRON: buckets end at multiples of 2^16 too */

@@ -8,7 +8,16 @@
 
 /* ---- shard --------------------------------------------------------------------------------- */
 
-enum { SHARD_RULE, SHARD_INSTANCES, SHARD_BUCKET, SHARD_PAD, SHARD_ORIGINAL, SHARD_ORDER, SHARD_FIELD_COUNT };
+enum {
+    SHARD_RULE,
+    SHARD_INSTANCES,
+    SHARD_BUCKET,
+    SHARD_PAD,
+    SHARD_ORIGINAL,
+    SHARD_EXPERTS,
+    SHARD_ORDER,
+    SHARD_FIELD_COUNT
+};
 
 #define RULE_BIT(rule) (1u << (rule))
 
@@ -23,6 +32,8 @@ static const struct {
     {"bucket", RULE_BIT(CFG_SHARD_MEGATRON), "`megatron`"},
     {"pad_high_bandwidth", RULE_BIT(CFG_SHARD_MEGATRON), "`megatron`"},
     {"use_orig_params", RULE_BIT(CFG_SHARD_FSDP1), "`fsdp1`"},
+    {"experts", RULE_BIT(CFG_SHARD_MEGATRON) | RULE_BIT(CFG_SHARD_ZERO1) | RULE_BIT(CFG_SHARD_FSDP1),
+     "`megatron`, `zero1`, `zero2` or `fsdp1`"},
     {"order", RULE_BIT(CFG_SHARD_MEGATRON) | RULE_BIT(CFG_SHARD_ZERO1) | RULE_BIT(CFG_SHARD_FSDP1),
      "`megatron`, `zero1`, `zero2` or `fsdp1`"},
 };
@@ -113,6 +124,11 @@ static const struct cfg_choice shard_rules[] = {{"none", CFG_SHARD_NONE},   {"me
                                                 {"zero3", CFG_SHARD_ZERO3}, {"fsdp2", CFG_SHARD_FSDP2},
                                                 {"fsdp1", CFG_SHARD_FSDP1}, {NULL, 0}};
 
+static const struct cfg_choice expert_orders[] = {{"grouped", CFG_EXPERTS_GROUPED},
+                                                  {"sequential", CFG_EXPERTS_SEQUENTIAL},
+                                                  {"stacked", CFG_EXPERTS_STACKED},
+                                                  {NULL, 0}};
+
 static const struct cfg_field shard_fields[] = {
     [SHARD_RULE] = {.key = "rule",
                     .type = CFG_CHOICE,
@@ -144,6 +160,14 @@ static const struct cfg_field shard_fields[] = {
                         CFG_MEMBER(struct cfg_shard, use_orig_params),
                         .fallback = "true",
                         .help = "fsdp1: each tensor starts at a multiple of 16 bytes"},
+    [SHARD_EXPERTS] = {.key = "experts",
+                       .type = CFG_CHOICE,
+                       CFG_MEMBER(struct cfg_shard, experts),
+                       .choices = expert_orders,
+                       .absent = CFG_EXPERTS_GROUPED,
+                       .help = "How the trainer registers the experts of a rank. `grouped`: module by module; "
+                               "`sequential`: expert by expert; `stacked`: one tensor for all experts of a weight; "
+                               "absent: `grouped`"},
     [SHARD_ORDER] = {.key = "order",
                      .type = CFG_CUSTOM,
                      .read = read_shard_order,

@@ -175,6 +175,8 @@ static void print_shard(FILE *file, const struct cfg_shard *shard)
             (int)shard->use_orig_params);
     for (uint32_t i = 0; i < shard->order_count; i++)
         fprintf(file, " %zu:%s", strlen(shard->order[i]), shard->order[i]);
+    if (shard->experts != CFG_EXPERTS_GROUPED)
+        fprintf(file, "\nexperts %d", (int)shard->experts);
 }
 
 static void print_mesh(FILE *file, const struct cfg_mesh *mesh)

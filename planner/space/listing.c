@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "space/experts.h"
 #include "space/stages.h"
 
 static bool is_trainable(const struct space_family *family)
@@ -66,26 +67,15 @@ static void add_entry(const struct listing *listing, entry_list *list, uint32_t 
                       uint32_t expert, bool shared)
 {
     const struct space_family *family = &listing->input->space->families[f];
+    int64_t stack = experts_in_stack(listing->input->layout->shard.experts, family, listing->input->local_experts);
     *VEC_PUSH(listing->arena, list) =
         (struct entry){.family = f,
                        .tensor = family->tensor_begin + layer_index * family->expert_count + expert,
-                       .elements = listing->input->family_elements[f],
+                       .elements = stack * listing->input->family_elements[f],
+                       .stack = stack,
                        .dtype = family->dtype[0],
                        .expert = family->expert && listing->input->expert_buffer,
                        .shared = shared};
-}
-
-/** Length of a family's module: its name up to the last dot. */
-static size_t module_length(const struct space_family *family)
-{
-    const char *dot = strrchr(family->name, '.');
-    return dot == NULL ? strlen(family->name) : (size_t)(dot - family->name);
-}
-
-static bool same_module(const struct space_family *a, const struct space_family *b)
-{
-    size_t length = module_length(a);
-    return a->expert && b->expert && length == module_length(b) && memcmp(a->name, b->name, length) == 0;
 }
 
 /** Index of a layer among a family's layers; UINT32_MAX if it has none there. */
@@ -103,7 +93,9 @@ static void add_module(const struct listing *listing, entry_list *list, uint32_t
                        bool shared)
 {
     const struct space_family *families = listing->input->space->families;
-    int64_t experts = families[listing->order[begin]].expert ? listing->input->local_experts : 1;
+    const struct space_family *first = &families[listing->order[begin]];
+    int64_t experts = first->expert ? listing->input->local_experts : 1;
+    experts /= experts_in_stack(listing->input->layout->shard.experts, first, listing->input->local_experts);
     for (int64_t e = 0; e < experts; e++) {
         for (uint32_t i = begin; i < end; i++) {
             uint32_t f = listing->order[i];
@@ -118,7 +110,8 @@ static uint32_t module_end(const struct listing *listing, uint32_t begin, uint32
 {
     const struct space_family *families = listing->input->space->families;
     uint32_t end = begin + 1;
-    while (end < limit && same_module(&families[listing->order[begin]], &families[listing->order[end]]))
+    enum cfg_experts how = listing->input->layout->shard.experts;
+    while (end < limit && experts_together(how, &families[listing->order[begin]], &families[listing->order[end]]))
         end++;
     return end;
 }

@@ -5,8 +5,7 @@
 /**
  * Registration order: the trainable tensors of a chunk as its trainer lists them, which is the order
  * of flat buffers. Families stand as the layout's `shard.order` lists them, else as the model document
- * does; a run of per-layer families is repeated layer by layer; experts of one module stand side by
- * side (weight 0, bias 0, weight 1, bias 1, ...).
+ * does; a run of per-layer families is repeated layer by layer; experts stand as experts.h says.
  *
  * Copies of a tied tensor stand at its own place, but for the head: under the rules whose trainers
  * build the last stage's copy as an output layer it stands behind all others. Megatron builds that
@@ -19,11 +18,12 @@
 
 #define LISTING_UNUSED UINT32_MAX
 
-/** One tensor in registration order. */
+/** One tensor in registration order, or a stack of several. */
 struct entry {
     uint32_t family;
     uint32_t tensor; /* LISTING_UNUSED: takes room in the buffer and is no state */
     int64_t elements;
+    int64_t stack; /* tensors from `tensor` on that it is made of, one behind the other */
     uint8_t dtype; /* of the weight: each has buffers of its own */
     bool expert;   /* goes to the expert buffer */
     bool shared;   /* an embedding that stages keep equal */

@@ -13,11 +13,9 @@ struct registry {
 };
 
 /** Stages come in turn: a tied tensor gets a place on each of its own. */
-static void set_place(struct registry *registry, const struct entry *entry, int64_t start, int64_t bucket)
+static void set_tensor_place(struct registry *registry, int64_t tensor, int64_t start, int64_t bucket)
 {
-    if (entry->tensor == LISTING_UNUSED)
-        return;
-    struct flat_place *last = &registry->places[entry->tensor];
+    struct flat_place *last = &registry->places[tensor];
     const struct flat_place place = {.start = start, .bucket = bucket, .stage = registry->stage};
     if (last->bucket == 0) {
         *last = place;
@@ -27,6 +25,15 @@ static void set_place(struct registry *registry, const struct entry *entry, int6
         last = last->next;
     last->next = ARENA_NEW(registry->arena, struct flat_place, 1);
     *last->next = place;
+}
+
+/** The tensors of a stack lie one behind the other. */
+static void set_place(struct registry *registry, const struct entry *entry, int64_t start, int64_t bucket)
+{
+    if (entry->tensor == LISTING_UNUSED)
+        return;
+    for (int64_t k = 0; k < entry->stack; k++)
+        set_tensor_place(registry, entry->tensor + k, start + k * (entry->elements / entry->stack), bucket);
 }
 
 static int64_t round_up(int64_t value, int64_t multiple)

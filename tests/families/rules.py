@@ -240,25 +240,33 @@ def on_chunk(model: Document, tensor: Document, line: list[Chunk], k: int, pp: i
     return {"last": chunk.loss, "mtp": chunk.mtp, "all": True}[stage]
 
 
-def blocks(model: Document) -> list[list[Document]]:
+def blocks(model: Document, how: str) -> list[list[Document]]:
     """Tensors in registration order: all of a layer's together, others by module."""
     result: list[list[Document]] = []
     for tensor in model["tensors"]:
         if result and "{i}" in tensor["name"] and "{i}" in result[-1][0]["name"]:
             result[-1].append(tensor)
-        elif result and "{i}" not in tensor["name"] and len(modules([result[-1][0], tensor])) == 1:
+        elif result and "{i}" not in tensor["name"] and len(modules([result[-1][0], tensor], how)) == 1:
             result[-1].append(tensor)
         else:
             result.append([tensor])
     return result
 
 
-def modules(block: list[Document]) -> list[list[Document]]:
-    """Neighbours of a layer that are parts of one grouped expert module, such as weight and bias."""
+def module_name(name: str, how: str) -> str:
+    """What is repeated expert by expert: a module with weight and bias, a whole expert, or a weight alone."""
+    if how == "sequential":
+        return name.partition("{e}")[0]
+    return name.rpartition(".")[0] if how == "grouped" else name
+
+
+def modules(block: list[Document], how: str) -> list[list[Document]]:
+    """Neighbours of a layer that are parts of one expert module, such as weight and bias."""
     result: list[list[Document]] = []
     for tensor in block:
-        module = tensor["name"].rpartition(".")[0]
-        grouped = result and "{e}" in tensor["name"] and result[-1][0]["name"].rpartition(".")[0] == module
+        module = module_name(tensor["name"], how)
+        last = result[-1][0]["name"] if result else ""
+        grouped = "{e}" in tensor["name"] and "{e}" in last and module_name(last, how) == module
         if grouped:
             result[-1].append(tensor)
         else:
@@ -266,10 +274,12 @@ def modules(block: list[Document]) -> list[list[Document]]:
     return result
 
 
-def layer_instances(model: Document, block: list[Document], layer: int, k: int, held: range) -> list[Instance]:
+def layer_instances(
+    model: Document, block: list[Document], layer: int, k: int, held: range, how: str
+) -> list[Instance]:
     """Tensors of one layer in registration order."""
     result = []
-    for module in modules(block):
+    for module in modules(block, how):
         expert = "{e}" in module[0]["name"]
         for e in held if expert else [0]:
             for tensor in module:
@@ -300,14 +310,17 @@ def unused_heads(model: Document, line: list[Chunk], k: int, pp: int) -> list[In
     return [Instance(f"unused {tensor['name']}", tensor, k, None, False, False, used=False) for tensor in both]
 
 
-def chunk_instances(model: Document, line: list[Chunk], k: int, pp: int, held: range, rule: str) -> list[Instance]:
+def chunk_instances(
+    model: Document, line: list[Chunk], k: int, pp: int, held: range, shard: Document
+) -> list[Instance]:
     """Tensors of one chunk in registration order; the last stage's copy of a tied embedding is the head."""
+    rule, how = shard.get("rule", "none"), shard.get("experts", "grouped")
     result: list[Instance] = []
     heads: list[Instance] = []
-    for block in blocks(model):
+    for block in blocks(model, how):
         if "{i}" in block[0]["name"]:
             for layer in line[k].layers:
-                result += layer_instances(model, block, layer, k, held)
+                result += layer_instances(model, block, layer, k, held, how)
         elif on_chunk(model, block[0], line, k, pp):
             head = is_head(block[0], line[k], rule)
             (heads if head else result).extend(single_instances(block, k, pp, held))
@@ -319,10 +332,9 @@ def rank_instances(model: Document, layout: Document, spot: Spot) -> list[Instan
     line, pp = chunks(model, layout), sizes(layout)["pp"]
     share = model.get("experts", 0) // expert_sizes(layout)["ep"]
     held = range(spot.expert["ep"] * share, (spot.expert["ep"] + 1) * share)
-    rule = layout.get("shard", {}).get("rule", "none")
     result: dict[str, Instance] = {}
     for k in range(spot.dense["pp"], len(line), pp):
-        for instance in chunk_instances(model, line, k, pp, held, rule):
+        for instance in chunk_instances(model, line, k, pp, held, layout.get("shard", {})):
             result.setdefault(instance.name, instance)
     return list(result.values())
 
@@ -504,9 +516,38 @@ def flat_places(found: list[Instance], layout: Document, local: dict[str, int]) 
     return places
 
 
+def stacks_of(members: list[Instance]) -> list[list[Instance]]:
+    """Experts of one weight of a layer, which stand side by side, and all other tensors alone."""
+    result: list[list[Instance]] = []
+    for member in members:
+        last = result[-1][-1] if result else None
+        if member.expert and last and last.tensor is member.tensor and last.layer == member.layer:
+            result[-1].append(member)
+        else:
+            result.append([member])
+    return result
+
+
+def stacked_places(members: list[Instance], layout: Document, local: dict[str, int]) -> dict[str, Place]:
+    """Places in one flat group where the experts of a weight are one tensor, one behind the other."""
+    stacks = stacks_of(members)
+    sizes_of = {stack[0].name: sum(local[member.name] for member in stack) for stack in stacks}
+    plain = layout | {"shard": layout["shard"] | {"experts": "grouped"}}
+    places = group_places([stack[0] for stack in stacks], plain, sizes_of)
+    result = {}
+    for stack in stacks:
+        whole, done = places[stack[0].name], 0
+        for member in stack:
+            result[member.name] = Place(whole.begin, whole.end, whole.start + done)
+            done += local[member.name]
+    return result
+
+
 def group_places(members: list[Instance], layout: Document, local: dict[str, int]) -> dict[str, Place]:
     """Places in one flat group."""
     shard = layout["shard"]
+    if shard.get("experts") == "stacked":
+        return stacked_places(members, layout, local)
     items = [(member.name, local[member.name], member.shared) for member in members]
     shards = shard_count(layout, members[0].expert)
     if shard["rule"] == "megatron":

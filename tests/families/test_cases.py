@@ -800,6 +800,35 @@ def legacy_experts() -> str:
     return "5 rules"
 
 
+def expert_orders() -> str:
+    """Experts in flat buffers: grouped by module, one by one, or stacked as one tensor of all."""
+    tensors = [weight("layer.{i}.e.{e}.fc1.weight", 10, 6, dim=0), weight("layer.{i}.e.{e}.fc2.weight", 6, 10, dim=1)]
+    with room(*tensors, layers=1, experts=2) as here:
+        starts = {}
+        for how in ("grouped", "sequential", "stacked"):
+            old = layout({"dp": 2}, shard={"rule": "megatron", "experts": how})
+            spot = rules.Spot(dict.fromkeys(rules.AXES, 0), dict.fromkeys(rules.AXES, 0))
+            found = rules.rank_instances(here.model, old, spot)
+            places = rules.flat_places(found, old, {i.name: 60 for i in found})
+            starts[how] = [places[f"layer.0.e.{e}.{fc}.weight"].start for fc in ("fc1", "fc2") for e in (0, 1)]
+            here.move(old, layout({"dp": 3}, shard={"rule": "megatron"}))
+        same(starts["grouped"], [192, 128, 64, 0], "fc1 of 0 and 1, fc2 of 0 and 1, from the end, at multiples of 64")
+        same(starts["sequential"], [192, 64, 128, 0], "fc2 of 1, fc1 of 1, fc2 of 0, fc1 of 0")
+        same(starts["stacked"], [128, 188, 0, 60], "each stack runs forward, without gaps")
+    with room(*expert_model(), layers=2, experts=4) as here:
+        for rule in ("megatron", "zero1"):
+            for how in ("sequential", "stacked"):
+                shard = {"rule": rule, "experts": how}
+                old = layout({"tp": 2, "dp": 4, "ep": 2}, shard=shard) | LEGACY
+                new = layout({"dp": 4, "ep": 4}, shard={"rule": rule})
+                here.move(old, new)
+                here.move(new, old)
+        here.move(layout({"dp": 3}, shard={"rule": "fsdp1", "experts": "stacked"}), layout({"tp": 2}))
+        fsdp2 = layout({"dp": 2}, shard={"rule": "fsdp2", "experts": "stacked"})
+        here.refused(layout({}), fsdp2, "shard.experts: found it with rule `fsdp2`", "`megatron`, `zero1`")
+    return "3 orders"
+
+
 def other_orders() -> None:
     """Three dimensions in any order, fused q, k, v with copies, and what stays where it is."""
     tensors = [weight("layer.{i}.block", 2, 8, 3, dim=1), made_of_heads("layer.{i}.qkv", 8, 5, kind="qkv", width=1)]
@@ -1020,6 +1049,7 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("empty shards keep their dimensions", empty_shapes),
     ("empty shards of columns in holdings form", explicit_columns),
     ("stored transposed: legacy experts", legacy_experts),
+    ("experts in flat buffers: grouped, sequential, stacked", expert_orders),
     ("stored in any order of dimensions", other_orders),
     ("stored otherwise: refused entries", storage_refused),
     ("current weights: only the owner's bytes", owner_bytes),

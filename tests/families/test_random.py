@@ -234,6 +234,8 @@ class Dice:
             shard["instances"] = self.draw.choice(copies)
         if rule == "megatron" and self.chance(0.5):
             shard["bucket"] = self.draw.choice((1, 64, 200, 1000))
+        if rule in ("megatron", "zero1", "fsdp1") and self.moe and self.chance(0.5):
+            shard["experts"] = self.draw.choice(("grouped", "sequential", "stacked"))
         if rule in ("megatron", "zero1", "fsdp1") and self.chance(0.3):
             shard["order"] = self.registration()
         if rule == "megatron" and self.chance(0.1):

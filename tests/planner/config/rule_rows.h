@@ -70,4 +70,10 @@ static const struct error_row rule_rows[] = {
      LAYOUT_HEAD "mesh: {names: [a], shape: [1]}\nplacements: [{placements: [Replicate]}]\n"
                  "storage: [{tensor: a, dims: [1, 0]}]\n",
      ":5:10: storage: found it in a layout with `mesh`, expected it with `parallel` only"},
+
+    /* experts in flat buffers */
+    {LAYOUT, LAYOUT_BASE "shard: {rule: megatron, experts: stack}\n",
+     "shard.experts: found \"stack\" (did you mean `stacked`?), expected `grouped`, `sequential` or `stacked`"},
+    {LAYOUT, LAYOUT_BASE "shard: {rule: zero3, experts: stacked}\n",
+     "shard.experts: found it with rule `zero3`, expected it with `megatron`, `zero1`, `zero2` or `fsdp1` only"},
 };
