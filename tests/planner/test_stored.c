@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Tensors whose dimensions lie in memory in another order: cut, flat and row shards of them. */
+/** Tensors whose dimensions lie in memory in another order: cut, flat and row shards of them; and experts in flat buffers. */
 
 #include "side_rig.h"
+#include "space/registry.h"
 #include "space/stored.h"
 
 #define MOST 48
@@ -162,7 +163,70 @@ static void entries_fit_the_model(void)
     }
 }
 
+/* ---- experts in flat buffers ---------------------------------------------------------- */
+
+/** Two experts on a rank: fc1 of 60 elements with a bias of 10, fc2 of 100. */
+static struct cfg_tensor expert_tensors[] = {
+    {.name = (char *)"layer.{i}.e.{e}.fc1.weight", .expert = true, .ndim = 1, .shape = {60}, .dtype = -1},
+    {.name = (char *)"layer.{i}.e.{e}.fc1.bias", .expert = true, .ndim = 1, .shape = {10}, .dtype = -1},
+    {.name = (char *)"layer.{i}.e.{e}.fc2.weight", .expert = true, .ndim = 1, .shape = {100}, .dtype = -1},
+};
+
+struct order_row {
+    enum cfg_experts how;
+    int64_t start[6]; /* fc1 of 0 and 1, bias of 0 and 1, fc2 of 0 and 1, in a bucket of 512 */
+};
+
+/** From the end: the last tensor that is registered starts at 0, each at a multiple of 64; a stack runs forward. */
+static const struct order_row order_rows[] = {
+    {CFG_EXPERTS_GROUPED, {448, 320, 384, 256, 128, 0}},    /* w0 b0 w1 b1, fc2 of 0, of 1 */
+    {CFG_EXPERTS_SEQUENTIAL, {448, 192, 384, 128, 256, 0}}, /* w0 b0 fc2 of 0, w1 b1 fc2 of 1 */
+    {CFG_EXPERTS_STACKED, {320, 380, 256, 266, 0, 100}},    /* weights, biases, fc2 */
+};
+
+static void check_order(struct arena *arena, struct side *side, const void *row_)
+{
+    static const int64_t elements[] = {60, 10, 100};
+    const struct order_row *row = row_;
+    struct flat_place *places;
+    struct shunt_err err = {0};
+    const struct registry_input input = {.layout = side->layout,
+                                         .space = side->space,
+                                         .pipeline = &side->pipeline,
+                                         .family_elements = elements,
+                                         .local_experts = 2,
+                                         .shards = 4,
+                                         .expert_shards = 4};
+    CHECK_MSG(registry_build(arena, &input, &places, &err) == SHUNT_OK, "%s", err.text);
+    for (int t = 0; t < 6; t++)
+        CHECK_MSG(places[t].start == row->start[t] && places[t].bucket == 512, "order %d tensor %d: %lld of %lld",
+                  (int)row->how, t, (long long)places[t].start, (long long)places[t].bucket);
+}
+
+static void experts_in_registration_order(void)
+{
+    struct cfg_model experts = {.path = (char *)"m",
+                                .name = (char *)"m",
+                                .layers = 1,
+                                .experts = 2,
+                                .tensor_count = 3,
+                                .tensors = expert_tensors};
+    for (size_t t = 0; t < 3; t++) {
+        expert_tensors[t].stage = CFG_STAGE_LAYER;
+        expert_tensors[t].cut_dim = -1;
+        expert_tensors[t].layer_end = 1;
+    }
+    for (size_t i = 0; i < sizeof(order_rows) / sizeof(order_rows[0]); i++) {
+        struct cfg_layout layout = rig_layout();
+        layout.size[CFG_AXIS_DP] = 4;
+        layout.shard.rule = CFG_SHARD_MEGATRON;
+        layout.shard.experts = order_rows[i].how;
+        rig_side(&experts, &layout, NULL, check_order, &order_rows[i]);
+    }
+}
+
 static const struct test_case cases[] = {
+    {"experts in registration order", experts_in_registration_order},
     {"cuts and shards go by memory", memory_is_turned},
     {"entries must fit the model", entries_fit_the_model},
 };
