@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Tensors whose dimensions lie in memory in another order: cut, flat and row shards of them; and experts in flat buffers. */
+/** Tensors whose dimensions lie in memory in another order, cut and sharded; and experts in flat buffers. */
 
 #include "side_rig.h"
 #include "space/registry.h"
@@ -9,7 +9,7 @@
 
 static int64_t two_segments[] = {4, 4};
 
-/** gate and up of an expert, [8, 3], in Megatron's first grouped form: [3, 8] in memory; and a block of three dimensions. */
+/** gate and up of an expert, [8, 3], in Megatron's first grouped form: [3, 8] in memory; and a larger block. */
 static struct cfg_tensor tensors[] = {
     {.name = (char *)"layer.{i}.fc1",
      .ndim = 2,
