@@ -395,7 +395,7 @@ def head_blocks(cut: Document, extent: int, kv: int) -> list[tuple[str, int]]:
 
 
 def replicated_heads(index: np.ndarray, cut: Document, kv: int, count: int, at: int) -> np.ndarray:
-    """Rows of one of `count` ranks, which are more than key/value heads: its query heads, and the head that serves them."""
+    """Rows of one of `count` ranks, more than key/value heads: its query heads, and the head that serves them."""
     blocks = head_blocks(cut, index.shape[cut["dim"]], kv)
     queries = 1 + max((h for part, h in blocks if part == "q"), default=count - 1)
     mine = range(at * queries // count, (at + 1) * queries // count)

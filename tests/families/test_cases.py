@@ -885,7 +885,8 @@ def owner_bytes() -> str:
         stale = sum(int((~np.isin(w.index, c.index)).sum()) for w, c in
                     zip((a["param", "emb"] for a in side), (a["param", "emb"] for a in sides.current)))
         same(stale, 3000, "old copies of emb")
-        rank = cells.old_values(np.arange(1, 1001, dtype="u2"), side[1]["param", "emb"], sides.current[1]["param", "emb"])
+        whole, current = side[1]["param", "emb"], sides.current[1]["param", "emb"]
+        rank = cells.old_values(np.arange(1, 1001, dtype="u2"), whole, current)
         same((int(rank[0]), int(rank[300])), (0xFFFE, 301), "a byte of the step before, and a new one")
         for rule in ("megatron", "zero1", "zero2"):
             shard = {"shard": {"rule": rule}}
