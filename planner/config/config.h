@@ -185,6 +185,12 @@ enum cfg_experts {
     CFG_EXPERTS_STACKED,    /* one tensor for all experts of a weight */
 };
 
+/** When Megatron gives experts buffers, and a shard group, of their own. Otherwise they lie among dense tensors. */
+enum cfg_expert_buffer {
+    CFG_EXPERTS_EP_OR_ETP, /* ep > 1 or etp unlike tp: core_v0.19 and later */
+    CFG_EXPERTS_EP,        /* ep > 1: core_v0.18 and older */
+};
+
 struct cfg_shard {
     struct cfg_pos pos;
     enum cfg_shard_rule rule;
@@ -192,8 +198,10 @@ struct cfg_shard {
     int64_t instances;       /* complete copies of the shards: optimizer instances, or HSDP's replicas; default 1 */
     int64_t bucket_elements; /* MEGATRON: buckets of the first chunk close at this size; 0: one bucket */
     bool pad_high_bandwidth; /* MEGATRON: buckets end at multiples of 2^16 too */
-    bool use_orig_params;    /* FSDP1: each tensor starts at a multiple of 16 bytes; default true */
-    char **order; /* registration order of families, by name pattern; NULL: as the model document lists them */
+    enum cfg_expert_buffer expert_buffer; /* MEGATRON; default EP_OR_ETP */
+    struct cfg_pos expert_buffer_pos;
+    bool use_orig_params; /* FSDP1: each tensor starts at a multiple of 16 bytes; default true */
+    char **order;         /* registration order of families, by name pattern; NULL: as the model document lists them */
     uint32_t order_count;
     struct cfg_pos order_pos;
 };

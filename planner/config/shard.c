@@ -13,6 +13,7 @@ enum {
     SHARD_INSTANCES,
     SHARD_BUCKET,
     SHARD_PAD,
+    SHARD_EXPERT_BUFFER,
     SHARD_ORIGINAL,
     SHARD_EXPERTS,
     SHARD_ORDER,
@@ -31,6 +32,7 @@ static const struct {
      "`megatron`, `fsdp2` or `fsdp1`"},
     {"bucket", RULE_BIT(CFG_SHARD_MEGATRON), "`megatron`"},
     {"pad_high_bandwidth", RULE_BIT(CFG_SHARD_MEGATRON), "`megatron`"},
+    {"expert_buffer", RULE_BIT(CFG_SHARD_MEGATRON), "`megatron`"},
     {"use_orig_params", RULE_BIT(CFG_SHARD_FSDP1), "`fsdp1`"},
     {"experts", RULE_BIT(CFG_SHARD_MEGATRON) | RULE_BIT(CFG_SHARD_ZERO1) | RULE_BIT(CFG_SHARD_FSDP1),
      "`megatron`, `zero1`, `zero2` or `fsdp1`"},
@@ -128,6 +130,8 @@ static const struct cfg_choice expert_orders[] = {{"grouped", CFG_EXPERTS_GROUPE
                                                   {"sequential", CFG_EXPERTS_SEQUENTIAL},
                                                   {"stacked", CFG_EXPERTS_STACKED},
                                                   {NULL, 0}};
+static const struct cfg_choice expert_buffers[] = {
+    {"ep-or-etp", CFG_EXPERTS_EP_OR_ETP}, {"ep", CFG_EXPERTS_EP}, {NULL, 0}};
 
 static const struct cfg_field shard_fields[] = {
     [SHARD_RULE] = {.key = "rule",
@@ -155,6 +159,15 @@ static const struct cfg_field shard_fields[] = {
                    CFG_MEMBER(struct cfg_shard, pad_high_bandwidth),
                    .fallback = "false",
                    .help = "megatron: buckets end at multiples of 2^16 too"},
+    [SHARD_EXPERT_BUFFER] =
+        {.key = "expert_buffer",
+         .type = CFG_CHOICE,
+         CFG_MEMBER(struct cfg_shard, expert_buffer),
+         CFG_POS(struct cfg_shard, expert_buffer_pos),
+         .choices = expert_buffers,
+         .absent = CFG_EXPERTS_EP_OR_ETP,
+         .help = "megatron: when experts have buffers of their own: `ep-or-etp`, if ep is above 1 or etp "
+                 "unlike tp (core_v0.19 and later; the default), or `ep`, if ep is above 1 (before)"},
     [SHARD_ORIGINAL] = {.key = "use_orig_params",
                         .type = CFG_BOOL,
                         CFG_MEMBER(struct cfg_shard, use_orig_params),

@@ -177,6 +177,8 @@ static void print_shard(FILE *file, const struct cfg_shard *shard)
         fprintf(file, " %zu:%s", strlen(shard->order[i]), shard->order[i]);
     if (shard->experts != CFG_EXPERTS_GROUPED)
         fprintf(file, "\nexperts %d", (int)shard->experts);
+    if (shard->expert_buffer != CFG_EXPERTS_EP_OR_ETP)
+        fprintf(file, "\nexpert buffer %d", (int)shard->expert_buffer);
 }
 
 static void print_mesh(FILE *file, const struct cfg_mesh *mesh)

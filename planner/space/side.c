@@ -6,6 +6,7 @@
 #include "space/current.h"
 #include "space/cut.h"
 #include "space/explicit.h"
+#include "space/groups.h"
 #include "space/heads.h"
 #include "space/keys.h"
 #include "space/shard.h"
@@ -39,37 +40,6 @@ static enum shunt_status check_experts(const struct cfg_model *model, const stru
                       "%s:%u:%u: parallel.ep: found %lld, expected a divisor of experts %lld of %s", layout->path,
                       pos.line, pos.column, (long long)ep, model->experts > 0 ? (long long)model->experts : 1LL,
                       model->path);
-}
-
-/** Groups over which state is sharded; checks that the instances divide them. */
-struct groups {
-    bool expert_buffer; /* experts have buffers and groups of their own */
-    struct shard_group dense, expert;
-};
-
-static enum shunt_status make_groups(const struct side *side, struct groups *groups_out, struct shunt_err *err)
-{
-    const struct cfg_layout *layout = side->layout;
-    const struct cfg_shard *shard = &layout->shard;
-    bool experts = side->space->model->experts > 0;
-    struct groups groups = {.dense = {.shards = side->grid.dp_cp / shard->instances}};
-    int64_t expert_ranks = experts ? side->grid.edp : side->grid.dp_cp;
-    groups.expert_buffer = experts && (layout->size[CFG_AXIS_EP] > 1 || side->grid.etp != layout->size[CFG_AXIS_TP]);
-    groups.expert = (struct shard_group){.expert = experts, .shards = expert_ranks / shard->instances};
-    if (side->grid.dp_cp % shard->instances != 0 || expert_ranks % shard->instances != 0)
-        return shunt_fail(
-            err, SHUNT_ERR_INPUT,
-            "%s:%u:%u: shard.instances: found %lld, expected a divisor of the %lld ranks that share dense "
-            "state and the %lld that share experts",
-            layout->path, shard->pos.line, shard->pos.column, (long long)shard->instances, (long long)side->grid.dp_cp,
-            (long long)expert_ranks);
-    if (shard->rule == CFG_SHARD_FSDP1 && groups.expert_buffer)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "%s:%u:%u: shard.rule: found fsdp1 with experts spread over ranks, expected fsdp2 or another "
-                          "rule (not supported: flat parameters that mix dense tensors and spread experts)",
-                          layout->path, shard->pos.line, shard->pos.column);
-    *groups_out = groups;
-    return SHUNT_OK;
 }
 
 /* ---- placements ------------------------------------------------------------------ */
@@ -232,7 +202,7 @@ static enum shunt_status place_families(struct arena *arena, struct side *side, 
     struct flat_place *places;
     struct groups groups;
     placement_vec list = {0};
-    enum shunt_status status = make_groups(side, &groups, err);
+    enum shunt_status status = groups_build(arena, side->layout, &side->grid, space->model->experts > 0, &groups, err);
     if (status == SHUNT_OK)
         status = stored_check(space, side->layout, err);
     if (status == SHUNT_OK)

@@ -471,9 +471,15 @@ def packed_places(items: list[tuple[str, int, bool]], align: int, unit: int) -> 
 
 
 def expert_buffer(layout: Document) -> bool:
-    """Whether Megatron keeps experts in a buffer of their own."""
+    """Whether Megatron keeps experts in a buffer of their own; up to core_v0.18 only ep decides."""
     size = expert_sizes(layout)
-    return size["ep"] > 1 or size["tp"] != sizes(layout)["tp"]
+    old = layout.get("shard", {}).get("expert_buffer") == "ep"
+    return size["ep"] > 1 or (not old and size["tp"] != sizes(layout)["tp"])
+
+
+def expert_group(layout: Document, expert: bool) -> bool:
+    """Whether a tensor is sharded over the ranks that share experts, not over those that share dense tensors."""
+    return expert and (expert_buffer(layout) or expert_sizes(layout)["tp"] == sizes(layout)["tp"])
 
 
 def group_key(instance: Instance, layout: Document, dtype: str) -> tuple[object, ...]:
@@ -549,7 +555,7 @@ def group_places(members: list[Instance], layout: Document, local: dict[str, int
     if shard.get("experts") == "stacked":
         return stacked_places(members, layout, local)
     items = [(member.name, local[member.name], member.shared) for member in members]
-    shards = shard_count(layout, members[0].expert)
+    shards = shard_count(layout, expert_group(layout, members[0].expert))
     if shard["rule"] == "megatron":
         bucket = shard.get("bucket", 0) if members[0].chunk == 0 else 0
         return megatron_places(items, shards, bucket, shard.get("pad_high_bandwidth", False))
@@ -592,6 +598,7 @@ def is_sharded(rule: str, state: str) -> bool:
 
 def sharded(base: np.ndarray, layout: Document, expert: bool, spot: Spot, place: Place | None) -> np.ndarray | None:
     """The data-parallel part of a local array."""
+    expert = expert_group(layout, expert)
     count = shard_count(layout, expert)
     s = data_index(layout, spot, expert) % count
     rule = layout["shard"]["rule"]

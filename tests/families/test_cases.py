@@ -248,6 +248,25 @@ def buffers_by_dtype() -> None:
         here.move(old, layout({"dp": 3}, shard={"rule": "megatron"}))
 
 
+def experts_among_dense() -> None:
+    """ep 1 and etp unlike tp: up to core_v0.18 experts lie in the dense buffers, later in their own."""
+    tensors = [weight("layer.{i}.w", 100), weight("layer.{i}.x{e}.v", 64)]
+    with room(*tensors, experts=1, heads=6) as here:
+        new = layout({"tp": 2, "etp": 1, "dp": 2}, shard={"rule": "megatron"})
+        old = layout({"tp": 2, "etp": 1, "dp": 2}, shard={"rule": "megatron", "expert_buffer": "ep"})
+        held = [[(name[8:], a.index.size) for (s, name), a in rank.items() if s == "master"] for rank in here.side(new)]
+        # buffers of 128 over dp 2, and of 128 over the 4 that share the expert
+        same(held, [[("w", 64), ("x0.v", 32)], [("w", 64), ("x0.v", 32)], [("w", 36)], [("w", 36)]], "own buffer")
+        held = [[(name[8:], a.index.size) for (s, name), a in rank.items() if s == "master"] for rank in here.side(old)]
+        # one buffer of 256 over dp 2: the expert, then w from 64 on
+        same(held, [[("w", 64), ("x0.v", 64)], [("w", 64), ("x0.v", 64)], [("w", 36)], [("w", 36)]], "dense buffer")
+        here.move(old, new)
+        here.move(new, old)
+        for parallel in ({"etp": 2, "dp": 4}, {"tp": 3, "etp": 2, "dp": 2}):
+            bad = layout(parallel, shard={"rule": "megatron", "expert_buffer": "ep"})
+            here.refused(bad, new, "shard.expert_buffer", "expected an etp that divides tp")
+
+
 # ---- experts -----------------------------------------------------------------------
 
 
@@ -1029,6 +1048,7 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("worked example: a tied embedding's bucket", tied_buffers),
     ("tied, with a prediction block on the last stage", unused_output_layer),
     ("copies of a tied tensor that are cut unlike", copies_cut_unlike),
+    ("experts among dense tensors", experts_among_dense),
     ("a weight of another dtype has a flat buffer of its own", buffers_by_dtype),
     ("H1 experts keep their identity", renumbered_experts),
     ("H2 a norm on sixteen ranks", norm_on_sixteen),

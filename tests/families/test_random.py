@@ -240,6 +240,9 @@ class Dice:
             shard["order"] = self.registration()
         if rule == "megatron" and self.chance(0.1):
             shard["pad_high_bandwidth"] = True
+        if rule == "megatron" and self.moe and self.chance(0.4):
+            if parallel["ep"] > 1 or parallel["tp"] % parallel["etp"] == 0:  # else refused: unlike parts in a group
+                shard["expert_buffer"] = "ep"
         if rule == "fsdp1" and self.chance(0.5):
             shard["use_orig_params"] = False
         return shard

@@ -67,6 +67,13 @@ def ties() -> Entries:
     return list(models_megatron.ties(random.Random(SEED), 3))
 
 
+def experts() -> Entries:
+    """See TABLES."""
+    import models_megatron
+
+    return list(models_megatron.dense_experts(random.Random(SEED), 8))
+
+
 def rows() -> Entries:
     """See TABLES."""
     import from_torch
@@ -95,6 +102,7 @@ TABLES = {
     "buffers": (buffers, "distributed optimizer over random tensors", ("megatron-core", "torch")),
     "models": (models, "distributed optimizer over GPT models", ("megatron-core", "torch")),
     "ties": (ties, "GPT models with tied weights and prediction blocks", ("megatron-core", "torch")),
+    "experts": (experts, "GPT models with experts in dense buffers", ("megatron-core", "torch")),
     "rows": (rows, "fully_shard, also over tensor-parallel DTensors", ("torch",)),
     "flats": (flats, "FullyShardedDataParallel", ("torch",)),
     "shards": (shards, "ZeRO stages 1 to 3", ("deepspeed", "torch")),

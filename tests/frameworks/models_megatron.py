@@ -316,6 +316,23 @@ def models(pick: random.Random, total: int) -> Iterator[Entry]:
         yield entry
 
 
+def dense_experts(pick: random.Random, total: int) -> Iterator[Entry]:
+    """Experts with ep 1 and etp unlike tp, which this version of the package keeps in the dense buffers."""
+    for _ in range(total):
+        tp = pick.choice((2, 4))
+        etp = pick.choice([n for n in (1, 2) if n < tp])
+        parallel = {"tp": tp, "etp": etp, "dp": pick.choice((1, 2, 3)), "pp": pick.choice((1, 2))}
+        layers = 2 * parallel["pp"]
+        moe = [int(pick.random() < 0.6) for _ in range(layers - 1)] + [1]
+        arch = random_arch(pick, tp) | {"bias": False, "moe": moe}
+        entry: Entry = {"layers": layers, "arch": arch, "experts": 2}
+        shard = {"rule": "megatron", "expert_buffer": "ep"}
+        sizes = {axis: n for axis, n in parallel.items() if n > 1 or axis == "etp"}
+        entry["layout"] = {"parallel": sizes, "vocab": {"divisible_by": 1}, "shard": shard}
+        entry["tensors"] = tensors_of(entry)
+        yield entry | {"want": want(entry, build)}
+
+
 # ---- ties: where the copies of the embedding stand ------------------------------------------------
 
 

@@ -327,6 +327,7 @@ CHECKS: dict[str, Callable[[Entry, Path], None]] = {
     "buffers": check_buffers,
     "models": check_buffers,
     "ties": check_buffers,
+    "experts": check_buffers,
     "rows": check_rows,
     "flats": check_ranges,
     "shards": check_ranges,
