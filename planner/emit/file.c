@@ -116,10 +116,16 @@ static void emit_part(struct file *file, const struct part_input *input, uint32_
 static void emit_parts(struct file *file, const struct lowered *lowered)
 {
     const struct world *world = file->input->route->world;
+    uint32_t items = file->input->route->space->item_count;
     const struct part_input input = {.problem = file->input->problem,
                                      .rounds = &file->input->schedule->rounds,
                                      .lowered = lowered,
-                                     .message_bytes = ARENA_NEW(file->arena, uint64_t, world->device_count)};
+                                     .message_bytes = ARENA_NEW(file->arena, uint64_t, world->device_count),
+                                     .send_base = ARENA_NEW(file->arena, uint64_t, world->device_count),
+                                     .recv_base = ARENA_NEW(file->arena, uint64_t, world->device_count),
+                                     .peers = ARENA_NEW(file->arena, uint32_t, world->device_count),
+                                     .from_buffer = ARENA_NEW(file->arena, uint32_t, items),
+                                     .to_buffer = ARENA_NEW(file->arena, uint32_t, items)};
     file->devices = ARENA_NEW(file->arena, struct shunt_plan_device, world->device_count);
     file->parts = ARENA_NEW(file->arena, unsigned char *, world->device_count);
     file->summary.rollback_until_round = input.rounds->round_count;

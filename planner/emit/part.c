@@ -17,6 +17,7 @@ struct part {
     const struct part_input *input;
     const struct space *space;
     uint32_t device, from_rank, to_rank, round_count;
+    side_items old_items, new_items;
     uint32_t *from_buffer, *to_buffer; /* by item: buffer + 1; 0: none */
     struct intern views, corners;
     VEC(struct shunt_plan_buffer) buffers;
@@ -27,8 +28,6 @@ struct part {
     uint64_t staging[SHUNT_PLAN_MAX_DEPTH];
     VEC(struct fill) fills; /* by round, then buffer */
     size_t next_fill;
-    uint64_t *send_base, *recv_base; /* by peer: start of its message of the open round in the slot */
-    uint32_t *peers;                 /* of the message group at hand */
 };
 
 /* ---- views ------------------------------------------------------------------ */
@@ -119,23 +118,35 @@ static bool is_kept(const struct part *part, uint32_t item)
     return lo < type->taker_count && type->takers[lo].device == part->device && type->takers[lo].kept;
 }
 
+/** One walk over what the device has before and afterwards, both by ascending item. */
 static void list_buffers(struct part *part)
 {
-    const struct route *route = part->input->problem->route;
-    for (uint32_t i = 0; i < part->space->item_count; i++) {
-        const struct placement_variant *old =
-            part->from_rank == WORLD_NO_RANK ? NULL : side_variant(route->from, i, part->from_rank);
-        const struct placement_variant *new =
-            part->to_rank == WORLD_NO_RANK ? NULL : side_variant(route->to, i, part->to_rank);
-        if (old != NULL && new != NULL && is_kept(part, i)) {
-            part->from_buffer[i] = part->to_buffer[i] = add_buffer(part, i, old, SHUNT_SIDE_BOTH);
+    size_t o = 0, n = 0;
+    while (o < part->old_items.count || n < part->new_items.count) {
+        const struct side_item *old = o < part->old_items.count ? &part->old_items.items[o] : NULL;
+        const struct side_item *new = n < part->new_items.count ? &part->new_items.items[n] : NULL;
+        uint32_t i = old == NULL || (new != NULL &&new->item < old->item) ? new->item : old->item;
+        bool has_old = old != NULL && old->item == i, has_new = new != NULL &&new->item == i;
+        o += has_old;
+        n += has_new;
+        if (has_old && has_new && is_kept(part, i)) {
+            part->from_buffer[i] = part->to_buffer[i] = add_buffer(part, i, old->variant, SHUNT_SIDE_BOTH);
             continue;
         }
-        if (old != NULL)
-            part->from_buffer[i] = add_buffer(part, i, old, SHUNT_SIDE_FROM);
-        if (new != NULL)
-            part->to_buffer[i] = add_buffer(part, i, new, SHUNT_SIDE_TO);
+        if (has_old)
+            part->from_buffer[i] = add_buffer(part, i, old->variant, SHUNT_SIDE_FROM);
+        if (has_new)
+            part->to_buffer[i] = add_buffer(part, i, new->variant, SHUNT_SIDE_TO);
     }
+}
+
+/** Leave the tables by item as they were found, for the next part. */
+static void forget_buffers(struct part *part)
+{
+    for (size_t o = 0; o < part->old_items.count; o++)
+        part->from_buffer[part->old_items.items[o].item] = 0;
+    for (size_t n = 0; n < part->new_items.count; n++)
+        part->to_buffer[part->new_items.items[n].item] = 0;
 }
 
 /** Alloc in the round of the first write (or of the job, when there are only pads); free after the last read. */
@@ -143,12 +154,16 @@ static void set_lifetimes(struct part *part)
 {
     const struct lowered *lowered = part->input->lowered;
     const struct transfer_list *reads = &lowered->reads[part->device], *writes = &lowered->writes[part->device];
-    for (uint32_t i = 0; i < part->space->item_count; i++) {
-        if (part->from_buffer[i] != 0 && part->buffers.items[part->from_buffer[i] - 1].side == SHUNT_SIDE_FROM)
-            part->buffers.items[part->from_buffer[i] - 1].free_round =
-                part->input->rounds->hold_old ? part->round_count - 1 : 0;
-        if (part->to_buffer[i] != 0 && part->buffers.items[part->to_buffer[i] - 1].side == SHUNT_SIDE_TO)
-            part->buffers.items[part->to_buffer[i] - 1].alloc_round = lowered->item_first_round[i];
+    for (size_t o = 0; o < part->old_items.count; o++) {
+        struct shunt_plan_buffer *buffer = &part->buffers.items[part->from_buffer[part->old_items.items[o].item] - 1];
+        if (buffer->side == SHUNT_SIDE_FROM)
+            buffer->free_round = part->input->rounds->hold_old ? part->round_count - 1 : 0;
+    }
+    for (size_t n = 0; n < part->new_items.count; n++) {
+        uint32_t i = part->new_items.items[n].item;
+        struct shunt_plan_buffer *buffer = &part->buffers.items[part->to_buffer[i] - 1];
+        if (buffer->side == SHUNT_SIDE_TO)
+            buffer->alloc_round = lowered->item_first_round[i];
     }
     for (uint32_t n = writes->count; n-- > 0;) {
         const struct transfer *transfer = &lowered->transfers[writes->transfers[n]];
@@ -220,9 +235,9 @@ static int compare_fills(const void *a, const void *b)
 /** Pads of a new buffer are zeroed when it is allocated, those of a kept one in the last round. */
 static void list_fills(struct part *part)
 {
-    const struct side *to = part->input->problem->route->to;
-    for (uint32_t i = 0; i < part->space->item_count; i++) {
-        if (part->to_buffer[i] == 0 || side_variant(to, i, part->to_rank)->pad_count == 0)
+    for (size_t n = 0; n < part->new_items.count; n++) {
+        uint32_t i = part->new_items.items[n].item;
+        if (part->new_items.items[n].variant->pad_count == 0)
             continue;
         const struct shunt_plan_buffer *buffer = &part->buffers.items[part->to_buffer[i] - 1];
         uint32_t round = buffer->side == SHUNT_SIDE_BOTH ? part->round_count - 1 : buffer->alloc_round;
@@ -269,7 +284,7 @@ static void emit_read(struct part *part, const struct transfer *transfer, uint32
     }
     op->kind = SHUNT_OP_PACK;
     op->dst_buffer = SHUNT_PLAN_STAGING + slot;
-    op->dst_offset = part->send_base[transfer->taker] + transfer->message_offset;
+    op->dst_offset = part->input->send_base[transfer->taker] + transfer->message_offset;
     op->dst_view = staging_view(part, transfer, &box);
 }
 
@@ -279,7 +294,7 @@ static void emit_unpack(struct part *part, const struct transfer *transfer, uint
     struct shunt_plan_op *op = VEC_PUSH(part->arena, &part->ops);
     op->kind = SHUNT_OP_UNPACK;
     op->src_buffer = SHUNT_PLAN_STAGING + slot;
-    op->src_offset = part->recv_base[transfer->source] + transfer->message_offset;
+    op->src_offset = part->input->recv_base[transfer->source] + transfer->message_offset;
     op->src_view = staging_view(part, transfer, &box);
     locate_target(part, transfer, &box, op);
 }
@@ -298,7 +313,7 @@ static void emit_messages(struct part *part, const struct transfer_list *list, u
                           enum shunt_plan_direction direction, uint32_t slot, uint64_t *cursor)
 {
     uint64_t *size = part->input->message_bytes;
-    uint64_t *base = direction == SHUNT_SEND ? part->send_base : part->recv_base;
+    uint64_t *base = direction == SHUNT_SEND ? part->input->send_base : part->input->recv_base;
     uint32_t count = 0;
     for (uint32_t n = begin; n < end; n++) {
         const struct transfer *transfer = &part->input->lowered->transfers[list->transfers[n]];
@@ -307,14 +322,14 @@ static void emit_messages(struct part *part, const struct transfer_list *list, u
         uint32_t peer = direction == SHUNT_SEND ? transfer->taker : transfer->source;
         uint32_t elem_bytes = part->space->items[transfer->item].elem_bytes;
         if (size[peer] == 0)
-            part->peers[count++] = peer;
+            part->input->peers[count++] = peer;
         size[peer] =
             transfer->message_offset + problem_aligned_bytes((int64_t)(transfer->bytes / elem_bytes), elem_bytes);
     }
     if (count > 1)
-        qsort(part->peers, count, sizeof(*part->peers), compare_peers);
+        qsort(part->input->peers, count, sizeof(*part->input->peers), compare_peers);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t peer = part->peers[i];
+        uint32_t peer = part->input->peers[i];
         struct shunt_plan_message *message = VEC_PUSH(part->arena, &part->messages);
         message->peer = peer;
         message->direction = direction;
@@ -438,12 +453,13 @@ static void part_init(struct part *part, struct arena *arena, const struct part_
     part->from_rank = route->world->devices[device].from_rank;
     part->to_rank = route->world->devices[device].to_rank;
     part->round_count = input->rounds->round_count;
-    part->from_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
-    part->to_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
+    part->from_buffer = input->from_buffer;
+    part->to_buffer = input->to_buffer;
+    if (part->from_rank != WORLD_NO_RANK)
+        side_list(arena, route->from, part->from_rank, &part->old_items);
+    if (part->to_rank != WORLD_NO_RANK)
+        side_list(arena, route->to, part->to_rank, &part->new_items);
     part->rounds = ARENA_NEW(arena, struct shunt_plan_round, part->round_count + 1);
-    part->send_base = ARENA_NEW(arena, uint64_t, route->world->device_count);
-    part->recv_base = ARENA_NEW(arena, uint64_t, route->world->device_count);
-    part->peers = ARENA_NEW(arena, uint32_t, route->world->device_count);
     intern_init(&part->views, arena, sizeof(struct shunt_plan_view));
     intern_init(&part->corners, arena, sizeof(struct shunt_plan_corner));
 }
@@ -503,5 +519,6 @@ unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const s
     account_memory(&part, figures_out);
     count_operations(&part, figures_out);
     count_messages(&part, figures_out);
+    forget_buffers(&part);
     return write_part(&part, out_arena, size_out);
 }

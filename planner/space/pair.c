@@ -31,7 +31,11 @@ enum shunt_status pair_build(struct arena *arena, const struct cfg_model *model,
         pair.to = pair.from;
     if (status == SHUNT_OK)
         status = scale_extend(arena, pair.space, pair.from, pair.to, err);
-    if (status == SHUNT_OK)
-        *pair_out = pair;
-    return status;
+    if (status != SHUNT_OK)
+        return status;
+    side_index_build(arena, pair.from);
+    if (to != from)
+        side_index_build(arena, pair.to);
+    *pair_out = pair;
+    return SHUNT_OK;
 }

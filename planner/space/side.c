@@ -293,11 +293,14 @@ const struct placement_variant *side_variant(const struct side *side, uint32_t i
 
 uint64_t side_rank_bytes(const struct side *side, uint32_t rank)
 {
+    const struct side_index *index = &side->index;
     uint64_t total = 0;
-    for (uint32_t i = 0; i < side->space->item_count; i++) {
-        const struct placement_variant *variant = side_variant(side, i, rank);
-        if (variant != NULL)
-            total += (uint64_t)variant->elements * side->space->items[i].elem_bytes;
+    for (size_t n = index->rank_begin[rank]; n < index->rank_begin[rank + 1]; n++) {
+        uint32_t p = index->rank_placement[n];
+        const struct placement *placement = &side->placements[p];
+        uint64_t elements = (uint64_t)placement->variants[placement_variant_of(placement, rank)].elements;
+        for (uint32_t i = index->placement_begin[p]; i < index->placement_begin[p + 1]; i++)
+            total += elements * side->space->items[index->placement_item[i]].elem_bytes;
     }
     return total;
 }

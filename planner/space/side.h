@@ -14,6 +14,14 @@
 #include "space/placement.h"
 #include "space/space.h"
 
+/** Which placements a rank is in, and which items have a placement: found without looking at all of them. */
+struct side_index {
+    size_t *rank_begin;        /* rank_count + 1 */
+    uint32_t *rank_placement;  /* those of rank r are [rank_begin[r], rank_begin[r + 1]) */
+    uint32_t *placement_begin; /* placement_count + 1 */
+    uint32_t *placement_item;  /* those of placement p, ascending */
+};
+
 struct side {
     const struct cfg_layout *layout;
     const struct space *space;
@@ -22,7 +30,15 @@ struct side {
     uint32_t placement_count;
     struct placement *placements;
     uint32_t *item_placement; /* by item */
+    struct side_index index;  /* of a pair (space/pair.h); empty before */
 };
+
+/** An item that a rank holds. */
+struct side_item {
+    uint32_t item;
+    const struct placement_variant *variant;
+};
+typedef VEC(struct side_item) side_items;
 
 /**
  * @return SHUNT_ERR_INPUT (the layout does not fit the model; err names file, line, field, what was
@@ -30,6 +46,9 @@ struct side {
  */
 enum shunt_status side_build(struct arena *arena, const struct space *space, const struct cfg_layout *layout,
                              struct side **side_out, struct shunt_err *err);
+
+/** Fill in the index once the placements stand. */
+void side_index_build(struct arena *arena, struct side *side);
 
 static inline const struct placement *side_placement(const struct side *side, uint32_t item)
 {
@@ -44,6 +63,9 @@ static inline enum cfg_tier side_tier(const struct side *side, uint32_t item)
 
 /** What a rank holds of an item; NULL if nothing. */
 const struct placement_variant *side_variant(const struct side *side, uint32_t item, uint32_t rank);
+
+/** List what a rank holds, by ascending item. */
+void side_list(struct arena *arena, const struct side *side, uint32_t rank, side_items *list);
 
 /** Bytes of all buffers of a rank, pads included. */
 uint64_t side_rank_bytes(const struct side *side, uint32_t rank);
