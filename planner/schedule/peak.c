@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/peak.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 /** First write and last read of a job's buffers on one device, as rounds + 1; 0: none. */
 struct lifetime {
@@ -13,10 +13,23 @@ struct tracker {
     const struct rounds *rounds;
     struct lifetime **lifetimes; /* by job, beside its memory */
     uint32_t *first_round;       /* by job: round + 1 of its first unit */
-    uint64_t *load;              /* by device: staging used in the open round */
-    uint64_t *slot[2];           /* by device: largest load of the even and the odd rounds */
-    uint32_t *place;             /* by device: 1 + its entry in the memory of the job at hand; 0: none */
+    struct round_load {
+        uint64_t bytes; /* staging used in a round */
+        uint32_t round; /* that round + 1 */
+    } * load;           /* by device */
+    uint64_t *slot[2];  /* by device: largest load of the even and the odd rounds */
+    uint32_t *place;    /* by device: 1 + its entry in the memory of the job at hand; 0: none */
 };
+
+static void add_load(struct tracker *tracker, uint32_t device, uint64_t bytes, uint32_t round)
+{
+    struct round_load *load = &tracker->load[device];
+    uint64_t *slot = &tracker->slot[round % tracker->rounds->depth][device];
+    if (load->round != round + 1)
+        *load = (struct round_load){.round = round + 1};
+    load->bytes += bytes;
+    *slot = load->bytes > *slot ? load->bytes : *slot;
+}
 
 static void track_bytes(struct tracker *tracker, const struct unit *unit, uint32_t p, uint32_t round, int64_t elements)
 {
@@ -31,8 +44,8 @@ static void track_bytes(struct tracker *tracker, const struct unit *unit, uint32
     if (source == taker)
         return;
     uint64_t bytes = problem_aligned_bytes(elements, job->elem_bytes);
-    tracker->load[source] += bytes;
-    tracker->load[taker] += bytes;
+    add_load(tracker, source, bytes, round);
+    add_load(tracker, taker, bytes, round);
 }
 
 static void track_unit(struct tracker *tracker, const struct unit *unit, uint32_t round)
@@ -58,18 +71,6 @@ static void track_unit(struct tracker *tracker, const struct unit *unit, uint32_
     }
     for (uint32_t m = 0; m < job->memory_count; m++)
         tracker->place[job->memory[m].device] = 0;
-}
-
-static void track_round(struct tracker *tracker, uint32_t round)
-{
-    const struct rounds *rounds = tracker->rounds;
-    uint32_t devices = tracker->problem->route->world->device_count;
-    uint64_t *slot = tracker->slot[round % rounds->depth];
-    memset(tracker->load, 0, devices * sizeof(*tracker->load));
-    for (uint32_t u = rounds->round_begin[round]; u < rounds->round_begin[round + 1]; u++)
-        track_unit(tracker, &rounds->units[u], round);
-    for (uint32_t d = 0; d < devices; d++)
-        slot[d] = tracker->load[d] > slot[d] ? tracker->load[d] : slot[d];
 }
 
 /** Entries of the jobs' memory by device: those of device d are entries[begin[d]] to entries[begin[d + 1] - 1]. */
@@ -99,39 +100,61 @@ static struct memory_index index_memory(struct arena *arena, const struct proble
     return index;
 }
 
-/** Bytes allocated and freed by round, of the device at hand. */
-struct ledger {
-    uint64_t *allocs, *frees;
+/** A change of the memory of the device at hand. */
+struct event {
+    uint64_t time; /* twice the round; one more for what is allocated, as frees that are due come first */
+    uint64_t alloc, release;
 };
 
-static void enter(const struct tracker *tracker, const struct memory_entry *at, struct ledger *ledger)
+static int compare_events(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+/** Events of one entry; rounds are counted from 1 here. @return their number, at most 2 */
+static uint32_t list_events(const struct tracker *tracker, const struct memory_entry *at, struct event *events)
 {
     const struct rounds *rounds = tracker->rounds;
     const struct job_memory *memory = &tracker->problem->jobs[at->job].memory[at->entry];
     const struct lifetime *lifetime = &tracker->lifetimes[at->job][at->entry];
-    uint32_t alloc = lifetime->first_write > 0 ? lifetime->first_write : tracker->first_round[at->job];
+    uint64_t alloc = lifetime->first_write > 0 ? lifetime->first_write : tracker->first_round[at->job];
+    uint64_t release = rounds->hold_old ? rounds->round_count : lifetime->last_read;
+    uint32_t count = 0;
     if (memory->alloc > 0)
-        ledger->allocs[alloc - 1] += memory->alloc;
+        events[count++] = (struct event){.time = 2 * alloc + 1, .alloc = memory->alloc};
     if (memory->release > 0)
-        ledger->frees[(rounds->hold_old ? rounds->round_count : lifetime->last_read) - 1] += memory->release;
+        events[count++] = (struct event){.time = 2 * (release + rounds->depth), .release = memory->release};
+    return count;
 }
 
-/** Also clears the ledger for the next device. */
-static uint64_t device_peak(const struct tracker *tracker, struct ledger *ledger, uint32_t d)
+static uint64_t device_peak(const struct tracker *tracker, const struct memory_index *index, struct event *events,
+                            uint32_t d)
 {
     const struct rounds *rounds = tracker->rounds;
-    uint64_t live = tracker->problem->devices[d].from, peak = live;
+    uint64_t live = tracker->problem->devices[d].from, peak = live,
+             first_free = rounds->hold_old ? rounds->round_count : 1;
+    uint32_t count = 0;
     if (rounds->round_count > 0)
-        ledger->frees[rounds->hold_old ? rounds->round_count - 1 : 0] += tracker->problem->devices[d].unread;
-    for (uint32_t k = 0; k < rounds->round_count; k++) {
-        if (k >= rounds->depth)
-            live -= ledger->frees[k - rounds->depth];
-        live += ledger->allocs[k];
+        events[count++] =
+            (struct event){.time = 2 * (first_free + rounds->depth), .release = tracker->problem->devices[d].unread};
+    for (size_t e = index->begin[d]; e < index->begin[d + 1]; e++)
+        count += list_events(tracker, &index->entries[e], &events[count]);
+    qsort(events, count, sizeof(*events), compare_events);
+    for (uint32_t e = 0; e < count; e++) {
+        live = live - events[e].release + events[e].alloc;
         peak = live > peak ? live : peak;
     }
-    memset(ledger->allocs, 0, rounds->round_count * sizeof(*ledger->allocs));
-    memset(ledger->frees, 0, rounds->round_count * sizeof(*ledger->frees));
     return tracker->problem->fixed + tracker->slot[0][d] + tracker->slot[1][d] + peak;
+}
+
+/** Room for the events of any device. */
+static struct event *make_events(struct arena *arena, const struct memory_index *index, uint32_t devices)
+{
+    size_t most = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        most = index->begin[d + 1] - index->begin[d] > most ? index->begin[d + 1] - index->begin[d] : most;
+    return ARENA_NEW(arena, struct event, 2 * most + 1);
 }
 
 static uint64_t compute_peak(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
@@ -141,21 +164,20 @@ static uint64_t compute_peak(struct arena *arena, const struct problem *problem,
                               .rounds = rounds,
                               .lifetimes = ARENA_NEW(arena, struct lifetime *, problem->job_count),
                               .first_round = ARENA_NEW(arena, uint32_t, problem->job_count),
-                              .load = ARENA_NEW(arena, uint64_t, devices),
+                              .load = ARENA_NEW(arena, struct round_load, devices),
                               .slot = {ARENA_NEW(arena, uint64_t, devices), ARENA_NEW(arena, uint64_t, devices)},
                               .place = ARENA_NEW(arena, uint32_t, devices)};
     for (uint32_t j = 0; j < problem->job_count; j++)
         tracker.lifetimes[j] = ARENA_NEW(arena, struct lifetime, problem->jobs[j].memory_count);
-    for (uint32_t k = 0; k < rounds->round_count; k++)
-        track_round(&tracker, k);
+    for (uint32_t k = 0; k < rounds->round_count; k++) {
+        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++)
+            track_unit(&tracker, &rounds->units[u], k);
+    }
     struct memory_index index = index_memory(arena, problem);
-    struct ledger ledger = {.allocs = ARENA_NEW(arena, uint64_t, (size_t)rounds->round_count + 1),
-                            .frees = ARENA_NEW(arena, uint64_t, (size_t)rounds->round_count + 1)};
+    struct event *events = make_events(arena, &index, devices);
     uint64_t peak = 0;
     for (uint32_t d = 0; d < devices; d++) {
-        for (size_t e = index.begin[d]; e < index.begin[d + 1]; e++)
-            enter(&tracker, &index.entries[e], &ledger);
-        uint64_t own = device_peak(&tracker, &ledger, d);
+        uint64_t own = device_peak(&tracker, &index, events, d);
         peak = own > peak ? own : peak;
     }
     return peak;
