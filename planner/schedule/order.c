@@ -5,10 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** What choosing a job now means. */
+struct candidate {
+    uint64_t peak; /* highest memory on its devices while it runs */
+    double change; /* of the potential, per byte */
+};
+
 /** Jobs of one type and element size, in order. */
 struct kind {
     uint32_t count, next;
     uint32_t *jobs;
+    struct candidate weight; /* of the next job, when `weighed` jobs had run */
+    uint32_t weighed;        /* UINT32_MAX: not weighed */
 };
 
 struct kinds {
@@ -35,7 +43,7 @@ static struct kinds list_kinds(struct arena *arena, const struct problem *proble
         while (k != 0 && !same_kind(&problem->jobs[first_job.items[k - 1]], job))
             k = previous[k - 1];
         if (k == 0) {
-            *VEC_PUSH(arena, &list) = (struct kind){0};
+            *VEC_PUSH(arena, &list) = (struct kind){.weighed = UINT32_MAX};
             *VEC_PUSH(arena, &first_job) = j;
             k = (uint32_t)list.count;
             previous[k - 1] = last_of_type[job->type];
@@ -89,6 +97,9 @@ uint32_t *order_mixed(struct arena *arena, const struct problem *problem)
 
 #define POTENTIAL_STEEPNESS 60.0
 
+/** Jobs run last whose devices are remembered: a weight that is older is taken anew. */
+#define REMEMBERED 8u
+
 struct potential {
     const struct problem *problem;
     uint64_t *memory; /* by device: buffers live now */
@@ -97,6 +108,9 @@ struct potential {
     double *weight;   /* by device: exp(60 (memory - limit) / limit) */
     double **growth;  /* by job and memory entry: exp(60 net / limit) - 1 */
     double limit;
+    uint64_t *mask;               /* by job: a bit for each range of devices that it touches */
+    uint32_t run;                 /* jobs run so far */
+    uint64_t touched[REMEMBERED]; /* masks of the last ones, that of job n at n mod REMEMBERED */
 };
 
 /**
@@ -141,6 +155,7 @@ static void potential_init(struct arena *arena, const struct problem *problem, s
     potential->memory = ARENA_NEW(arena, uint64_t, devices);
     potential->weight = ARENA_NEW(arena, double, devices);
     potential->growth = ARENA_NEW(arena, double *, problem->job_count);
+    potential->mask = ARENA_NEW(arena, uint64_t, problem->job_count);
     for (uint32_t d = 0; d < devices; d++) {
         potential->memory[d] = problem->devices[d].from - problem->devices[d].unread;
         potential->weight[d] = steep((double)potential->memory[d] - potential->limit, potential->limit);
@@ -154,15 +169,10 @@ static void potential_init(struct arena *arena, const struct problem *problem, s
         for (uint32_t m = 0; m < job->memory_count; m++) {
             double net = (double)job->memory[m].alloc - (double)job->memory[m].release;
             potential->growth[j][m] = steep(net, potential->limit) - 1.0;
+            potential->mask[j] |= UINT64_C(1) << ((uint64_t)job->memory[m].device * 64 / devices);
         }
     }
 }
-
-/** What choosing a job now means. */
-struct candidate {
-    uint64_t peak; /* highest memory on its devices while it runs */
-    double change; /* of the potential, per byte */
-};
 
 static struct candidate weigh(const struct potential *potential, uint32_t j)
 {
@@ -178,6 +188,19 @@ static struct candidate weigh(const struct potential *potential, uint32_t j)
     }
     candidate.change = change / bytes;
     return candidate;
+}
+
+/** The weight of a kind's next job: as it was, unless a job has touched its devices since. */
+static const struct candidate *weigh_kind(const struct potential *potential, struct kind *kind)
+{
+    uint32_t j = kind->jobs[kind->next];
+    bool known = kind->weighed != UINT32_MAX && potential->run - kind->weighed <= REMEMBERED;
+    for (uint32_t n = kind->weighed; known && n < potential->run; n++)
+        known = (potential->touched[n % REMEMBERED] & potential->mask[j]) == 0;
+    if (!known)
+        kind->weight = weigh(potential, j);
+    kind->weighed = potential->run;
+    return &kind->weight;
 }
 
 static bool better(const struct candidate *a, const struct candidate *b, uint64_t highest)
@@ -203,6 +226,7 @@ static void run_job(struct potential *potential, uint32_t j)
         potential->memory[d] = live - job->memory[m].release;
         potential->weight[d] = steep((double)potential->memory[d] - potential->limit, potential->limit);
     }
+    potential->touched[potential->run++ % REMEMBERED] = potential->mask[j];
 }
 
 /** Kinds that still have jobs. Beyond this many, each step looks at a moving sample only. */
@@ -216,11 +240,10 @@ static uint32_t best_kind(const struct potential *potential, const struct kinds 
     uint32_t best_place = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = (begin + i) % open_count;
-        const struct kind *kind = &kinds->kinds[open[place]];
-        struct candidate candidate = weigh(potential, kind->jobs[kind->next]);
-        if (best_place == UINT32_MAX || better(&candidate, &best, potential->highest)) {
+        const struct candidate *candidate = weigh_kind(potential, &kinds->kinds[open[place]]);
+        if (best_place == UINT32_MAX || better(candidate, &best, potential->highest)) {
             best_place = place;
-            best = candidate;
+            best = *candidate;
         }
     }
     return best_place;
@@ -242,6 +265,7 @@ uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, u
                                    all ? open_count : SAMPLE_KINDS);
         struct kind *kind = &kinds.kinds[open[place]];
         order[n] = kind->jobs[kind->next++];
+        kind->weighed = UINT32_MAX;
         run_job(&potential, order[n]);
         if (kind->next == kind->count) /* keep the rest in order: ties go to the earlier job */
             memmove(&open[place], &open[place + 1], (--open_count - place) * sizeof(*open));
