@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "routing/overlay.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef VEC(struct box) box_list;
@@ -71,10 +72,10 @@ static bool meets_any(const cell_list *cells, size_t begin, const struct box *bo
     return false;
 }
 
-static void add_old_holding(struct arena *arena, cell_list *cells, size_t begin, const struct box *box,
-                            struct route_origin origin, const struct route_cell *model)
+static void add_old_holding(struct arena *arena, const struct overlay *overlay, cell_list *cells, size_t begin,
+                            const struct box *box, struct route_origin origin, const struct route_cell *model)
 {
-    if (!meets_any(cells, begin, box)) {
+    if (overlay->apart || !meets_any(cells, begin, box)) {
         push_cell(arena, cells, box, origin, model);
         return;
     }
@@ -87,17 +88,130 @@ static void add_old_holding(struct arena *arena, cell_list *cells, size_t begin,
         push_cell(arena, cells, &pending.items[p], origin, model);
 }
 
-void overlay_holding(struct arena *arena, const struct placement *from, const struct placement *to, uint32_t to_variant,
+/* ---- which old holdings a new one meets ------------------------------------------ */
+
+struct overlay_entry {
+    int64_t lo, hi;
+    int64_t reach;   /* largest hi up to here */
+    uint32_t number; /* in the order of variants and holdings */
+    struct route_origin origin;
+};
+
+static const struct box *entry_box(const struct overlay *overlay, const struct overlay_entry *entry)
+{
+    return &overlay->from->variants[entry->origin.variant].holdings[entry->origin.holding].box;
+}
+
+static int compare_bounds(const void *a, const void *b)
+{
+    const struct overlay_entry *x = a, *y = b;
+    if (x->lo != y->lo)
+        return x->lo < y->lo ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const struct overlay_entry *x = *(struct overlay_entry *const *)a, *y = *(struct overlay_entry *const *)b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/** The dimension along which the holdings are shortest beside the extent that they cover. */
+static uint32_t choose_dimension(const struct overlay *overlay)
+{
+    uint32_t best = 0, ndim = entry_box(overlay, &overlay->entries[0])->ndim;
+    double least = 0;
+    for (uint32_t d = 0; d < ndim; d++) {
+        double length = 0, extent = 1;
+        for (uint32_t e = 0; e < overlay->count; e++) {
+            const struct box *box = entry_box(overlay, &overlay->entries[e]);
+            length += (double)(box->hi[d] - box->lo[d]);
+            extent = (double)box->hi[d] > extent ? (double)box->hi[d] : extent;
+        }
+        if (d == 0 || length / extent < least) {
+            best = d;
+            least = length / extent;
+        }
+    }
+    return best;
+}
+
+/** Boxes compared per holding, on average, before giving up the proof that they are disjoint. */
+#define PATIENCE 64u
+
+static bool prove_apart(const struct overlay *overlay)
+{
+    uint64_t left = (uint64_t)PATIENCE * overlay->count;
+    for (uint32_t e = 0; e < overlay->count; e++) {
+        const struct overlay_entry *entry = &overlay->entries[e];
+        for (uint32_t i = e; i-- > 0 && overlay->entries[i].reach > entry->lo;) {
+            struct box common;
+            if (left-- == 0 ||
+                box_intersect(entry_box(overlay, &overlay->entries[i]), entry_box(overlay, entry), &common))
+                return false;
+        }
+    }
+    return true;
+}
+
+void overlay_init(struct arena *arena, const struct placement *from, struct overlay *overlay_out)
+{
+    struct overlay overlay = {.from = from};
+    for (uint32_t v = 0; v < from->variant_count; v++)
+        overlay.count += from->variants[v].holding_count;
+    overlay.entries = ARENA_NEW(arena, struct overlay_entry, overlay.count);
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < from->variant_count; v++) {
+        for (uint32_t h = 0; h < from->variants[v].holding_count; h++, n++)
+            overlay.entries[n] =
+                (struct overlay_entry){.number = n, .origin = (struct route_origin){.variant = v, .holding = h}};
+    }
+    if (n > 0)
+        overlay.dim = choose_dimension(&overlay);
+    for (uint32_t e = 0; e < n; e++) {
+        overlay.entries[e].lo = entry_box(&overlay, &overlay.entries[e])->lo[overlay.dim];
+        overlay.entries[e].hi = entry_box(&overlay, &overlay.entries[e])->hi[overlay.dim];
+    }
+    if (n > 1)
+        qsort(overlay.entries, n, sizeof(*overlay.entries), compare_bounds);
+    for (uint32_t e = 0; e < n; e++) {
+        int64_t before = e > 0 ? overlay.entries[e - 1].reach : 0;
+        overlay.entries[e].reach = overlay.entries[e].hi > before ? overlay.entries[e].hi : before;
+    }
+    overlay.apart = prove_apart(&overlay);
+    *overlay_out = overlay;
+}
+
+/** List the old holdings that may meet a box, in the order of variants and holdings. */
+static void find_entries(struct arena *arena, struct overlay *overlay, const struct box *want)
+{
+    overlay->found.count = 0;
+    uint32_t lo = 0, hi = overlay->count;
+    while (lo < hi) {
+        uint32_t middle = (lo + hi) / 2;
+        if (overlay->entries[middle].lo < want->hi[overlay->dim])
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    for (uint32_t e = lo; e-- > 0 && overlay->entries[e].reach > want->lo[overlay->dim];) {
+        if (overlay->entries[e].hi > want->lo[overlay->dim])
+            *VEC_PUSH(arena, &overlay->found) = &overlay->entries[e];
+    }
+    if (overlay->found.count > 1)
+        qsort(overlay->found.items, overlay->found.count, sizeof(*overlay->found.items), compare_numbers);
+}
+
+void overlay_holding(struct arena *arena, struct overlay *overlay, const struct placement *to, uint32_t to_variant,
                      uint32_t to_holding, cell_list *cells)
 {
     const struct box *want = &to->variants[to_variant].holdings[to_holding].box;
     const struct route_cell model = {.to_variant = to_variant, .to_holding = to_holding};
     size_t begin = cells->count;
-    for (uint32_t v = 0; v < from->variant_count; v++) {
-        for (uint32_t h = 0; h < from->variants[v].holding_count; h++) {
-            struct box box;
-            if (box_intersect(&from->variants[v].holdings[h].box, want, &box))
-                add_old_holding(arena, cells, begin, &box, (struct route_origin){.variant = v, .holding = h}, &model);
-        }
+    find_entries(arena, overlay, want);
+    for (size_t e = 0; e < overlay->found.count; e++) {
+        struct box box;
+        if (box_intersect(entry_box(overlay, overlay->found.items[e]), want, &box))
+            add_old_holding(arena, overlay, cells, begin, &box, overlay->found.items[e]->origin, &model);
     }
 }

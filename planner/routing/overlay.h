@@ -15,8 +15,19 @@
 
 typedef VEC(struct route_cell) cell_list;
 
+/** The old side of a type, ready to be asked; made once for all its new holdings. */
+struct overlay {
+    const struct placement *from;
+    uint32_t dim, count; /* the old holdings, in the order of their lower bounds along `dim` */
+    struct overlay_entry *entries;
+    bool apart;                        /* known to be disjoint: there are no copies that are cut unlike */
+    VEC(struct overlay_entry *) found; /* those that may meet the box at hand */
+};
+
+void overlay_init(struct arena *arena, const struct placement *from, struct overlay *overlay_out);
+
 /** Append the cells of holding `to_holding` of variant `to_variant`; their numbers stay 0. */
-void overlay_holding(struct arena *arena, const struct placement *from, const struct placement *to, uint32_t to_variant,
+void overlay_holding(struct arena *arena, struct overlay *overlay, const struct placement *to, uint32_t to_variant,
                      uint32_t to_holding, cell_list *cells);
 
 #endif

@@ -70,10 +70,12 @@ static enum shunt_status intersect(struct arena *arena, const struct route *rout
 {
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
     struct variant_cells *all = ARENA_NEW(arena, struct variant_cells, to->variant_count);
+    struct overlay overlay;
+    overlay_init(arena, from, &overlay);
     for (uint32_t v = 0; v < to->variant_count; v++) {
         cell_list cells = {0};
         for (uint32_t h = 0; h < to->variants[v].holding_count; h++)
-            overlay_holding(arena, from, to, v, h, &cells);
+            overlay_holding(arena, &overlay, to, v, h, &cells);
         all[v].count = (uint32_t)cells.count;
         all[v].cells = cells.items;
         for (size_t c = 0; c < cells.count; c++)
