@@ -104,7 +104,8 @@ def remainders() -> str:
                 values["param", name], low = split_master(master)
                 values["master", name] = low.view(np.uint16)
             count += check_masters(*files_of(here, old, new, values), masters)
-    same(join_master(*split_master(np.array([0x3F808000, 0x3F807FFF], np.uint32))).tolist(), [0x3F808000, 0x3F807FFF], "rest")
+    halfway = [0x3F808000, 0x3F807FFF]
+    same(join_master(*split_master(np.array(halfway, np.uint32))).tolist(), halfway, "masters around a half")
     return f"{count} masters put together again"
 
 
@@ -117,8 +118,9 @@ def parted_halves() -> str:
             here.refused(old, other, "state.master", f"found {dtype}", "expected i16", "low one")
             here.refused(other, old, "state.master", "found i16", f"expected {dtype}")
         here.refused(old, with_state(layout({}), REMAINDER | {"param": "fp16"}), "state.master", "param: bf16")
-        rows, columns = {"placements": ["Shard(0)"], "states": ["param"]}, {"placements": ["Shard(1)"]}
-        apart = with_state(mesh(["r"], [2], [rows, columns | {"states": ["master", "exp_avg", "exp_avg_sq"]}]), REMAINDER)
+        rows = {"placements": ["Shard(0)"], "states": ["param"]}
+        columns = {"placements": ["Shard(1)"], "states": ["master", "exp_avg", "exp_avg_sq"]}
+        apart = with_state(mesh(["r"], [2], [rows, columns]), REMAINDER)
         here.refused(apart, old, "w", "rank 0", "[0,6)x[0,2)", "both halves")
         here.refused(old, apart, "w", "rank 0", "both halves")
         states = ["master", "exp_avg", "exp_avg_sq"]
@@ -189,7 +191,7 @@ def scaled_states() -> str:
                         raise OracleError(f"{state}/{name}: values times scales differ")
                     total += whole.size
         old, new = (with_state(document, SCALED) for document in kept_cuts()[1])
-        paths = [cells.explicit(here.write(document), here.folder / f"{n}.yaml") for n, document in enumerate((old, new))]
+        paths = [cells.explicit(here.write(side), here.folder / f"{n}.yaml") for n, side in enumerate((old, new))]
         sides = cells.sides_of(here.model, old, new)
         cells.check_move((paths[0], paths[1]), sides, here.folder / "explicit.plan", "replay")
     return f"{len(kept_cuts())} pairs, {total} values"
@@ -227,7 +229,8 @@ def new_cuts() -> str:
         here.refused(with_state(one, bare), with_state(one, SCALED), "state.exp_avg", "quantizing")
         wide = SCALED | {"exp_avg": {"dtype": "fp16", "scale": "per-shard"}}
         here.refused(with_state(one, SCALED), with_state(one, wide), "state.exp_avg", "fp16", "fp8_e4m3")
-        here.refused(with_state(one, SCALED | {"exp_avg": "fp16"}), with_state(one, SCALED), "exp_avg", "scale: per-shard")
+        unsaid = SCALED | {"exp_avg": "fp16"}
+        here.refused(with_state(one, unsaid), with_state(one, SCALED), "exp_avg", "scale: per-shard")
     return f"{len(pairs) + 4} refusals"
 
 

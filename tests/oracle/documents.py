@@ -46,6 +46,12 @@ def model_document(model: Model) -> dict[str, Any]:
     return document
 
 
+def kept(state: str, dtype: str) -> str | dict[str, str]:
+    """How a state is kept: narrow ones of an optimizer must say that they have no scales, as here."""
+    narrow = dtype in ("fp16", "fp8_e4m3", "fp8_e5m2", "u8")
+    return {"dtype": dtype, "scale": "none"} if narrow and state not in ("param", "grad") else dtype
+
+
 def layout_document(layout: Layout, model_path: str, cluster_path: str) -> dict[str, Any]:
     """A `kind: layout` document."""
     document: dict[str, Any] = {"kind": "layout", "name": layout.name, "model": model_path, "cluster": cluster_path}
@@ -58,7 +64,7 @@ def layout_document(layout: Layout, model_path: str, cluster_path: str) -> dict[
     vocab = {"divisible_by": layout.divisible_by, "padded": layout.padded}
     if any(value is not None for value in vocab.values()):
         document["vocab"] = {key: value for key, value in vocab.items() if value is not None}
-    document["state"] = dict(layout.state)
+    document["state"] = {state: kept(state, dtype) for state, dtype in layout.state}
     if layout.devices is not None:
         document["devices"] = device_list(layout.devices)
     return document

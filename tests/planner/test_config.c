@@ -1515,7 +1515,7 @@ static void loads_built_ins(void)
     for_each_file(PLANS "/layouts", 153, use_layout);
     for_each_file(PLANS "/ladders", 1, use_ladder);
     for_each_file(PLANS "/../tests/planner/config/refused", 3, use_refused);
-    for_each_file(PLANS "/../tests/planner/config/corpus", 11, use_seed);
+    for_each_file(PLANS "/../tests/planner/config/corpus", 12, use_seed);
     unsetenv("SHUNT_PLANS");
 }
 

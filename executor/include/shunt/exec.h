@@ -86,7 +86,7 @@ struct shunt_exec_stats {
     uint64_t sent_bytes, received_bytes;           /* payload that crossed between devices */
     uint64_t wire_sent_bytes, wire_received_bytes; /* the same with message padding */
     uint64_t copied_bytes, filled_bytes;           /* on the device */
-    uint64_t peak_bytes;      /* most bytes live at once: old and new buffers in device memory, and staging, as allocated */
+    uint64_t peak_bytes;      /* most bytes live at once: old, new (in device memory) and staging buffers */
     uint64_t plan_peak_bytes; /* the plan's promise; includes transport and reserve */
     double seconds;           /* from the common start to this device's last free */
 };
