@@ -19,23 +19,32 @@ struct reference {
     const char *field, *folder; /* "model", "models" */
 };
 
+/** "layout.yaml:3:8: model", or the option; malloc'd, NULL when memory runs out. */
+static char *name_place(const struct reference *reference)
+{
+    char *place = NULL;
+    uint32_t line = reference->own_pos.line > 0 ? reference->own_pos.line : 1;
+    uint32_t column = reference->own_pos.column > 0 ? reference->own_pos.column : 1;
+    int length = reference->option != NULL
+                     ? asprintf(&place, "--%s", reference->field)
+                     : asprintf(&place, "%s:%u:%u: %s", reference->layout->path, line, column, reference->field);
+    return length < 0 ? NULL : place;
+}
+
 /** Its path, malloc'd; NULL with diag written. */
 static char *find_document(const struct reference *reference, FILE *diag)
 {
     const char *name = reference->option != NULL ? reference->option : reference->own;
-    uint32_t line = reference->own_pos.line > 0 ? reference->own_pos.line : 1;
-    uint32_t column = reference->own_pos.column > 0 ? reference->own_pos.column : 1;
-    if (name == NULL) {
-        fprintf(diag, "%s:%u:%u: %s: found nothing, expected the name of a %s document (or --%s)\n",
-                reference->layout->path, line, column, reference->field, reference->field, reference->field);
-        return NULL;
-    }
-    char *path = cfg_resolve(reference->option != NULL ? NULL : reference->layout->path, name, reference->folder, diag);
-    if (path == NULL && reference->option != NULL)
-        fprintf(diag, "--%s: found \"%s\", expected a %s document\n", reference->field, name, reference->field);
-    else if (path == NULL)
-        fprintf(diag, "%s:%u:%u: %s: found \"%s\", expected a %s document\n", reference->layout->path, line, column,
-                reference->field, name, reference->field);
+    char *place = name_place(reference), *path = NULL;
+    if (place == NULL)
+        fputs("out of memory\n", diag);
+    else if (name == NULL)
+        fprintf(diag, "%s: found nothing, expected the name of a %s document (or --%s)\n", place, reference->field,
+                reference->field);
+    else
+        path = cfg_resolve_at(place, reference->option != NULL ? NULL : reference->layout->path, name,
+                              reference->folder, diag);
+    free(place);
     return path;
 }
 

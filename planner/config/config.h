@@ -325,9 +325,9 @@ struct cfg_layout {
     int64_t ranks; /* HOLDINGS: number of ranks */
     uint32_t holding_count;
     struct cfg_holding *holdings;
-    uint32_t device_count; /* 0: ranks 0..world-1 run on devices 0..world-1 */
-    uint32_t *devices;     /* device of each rank, distinct */
-    struct cfg_pos devices_pos;
+    uint32_t device_count;                  /* 0: ranks 0..world-1 run on devices 0..world-1 */
+    uint32_t *devices;                      /* device of each rank, distinct */
+    struct cfg_pos devices_pos, ranks_pos;  /* ranks: of `parallel`, `mesh` or `ranks` */
     int64_t axes[CFG_AXIS_COUNT], axes_etp; /* HOLDINGS: sizes that entries beside the tensors go by; 0: unknown */
 };
 
@@ -362,10 +362,13 @@ void cfg_layout_free(struct cfg_layout *layout);
  * PLANS/`folder`/`reference`.yaml. PLANS is $SHUNT_PLANS, else the installed folder, else the
  * source tree's `plans/`.
  *
- * @param folder  "models", "clusters" or "layouts"
- * @return malloc'd path, or NULL with `diag` written, naming both places that were tried
+ * @param folder  "models" or "clusters"
+ * @return malloc'd path, or NULL with `diag` written, naming the places that were tried and the nearest built-in
  */
 char *cfg_resolve(const char *from_path, const char *reference, const char *folder, FILE *diag);
+
+/** The same; the message starts with `place`, which says where the reference is written ("l.yaml:3:8: model"). */
+char *cfg_resolve_at(const char *place, const char *from_path, const char *reference, const char *folder, FILE *diag);
 
 /** Parse "512 MiB" (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB; decimals allowed with a unit). */
 enum shunt_status cfg_parse_size(const char *text, uint64_t *bytes_out, struct shunt_err *err);

@@ -214,6 +214,8 @@ static void check_layout(struct cfg_scope *scope)
                                            [CFG_FORM_MESH] = CFG_BIT(LAYOUT_MESH),
                                            [CFG_FORM_HOLDINGS] = CFG_BIT(LAYOUT_RANKS)};
     struct cfg_layout *layout = scope->object;
+    if (layout->ranks_pos.line == 0)
+        layout->ranks_pos = layout->mesh.pos;
     layout->state_dtype[SHUNT_STATE_BUFFER] = -1;
     layout->state_dtype[SHUNT_STATE_SCALAR] = -1;
     layout->state_dtype[SHUNT_STATE_BLOB] = -1;
@@ -269,6 +271,7 @@ static const struct cfg_field layout_fields[] = {
                         .help = "Cluster: a path relative to this document, or a built-in's name"},
     [LAYOUT_PARALLEL] = {.key = "parallel",
                          .type = CFG_TABLE,
+                         CFG_POS(struct cfg_layout, ranks_pos),
                          .table = &cfg_parallel_table,
                          .help = "Sizes of the axes; tp, cp, dp and pp multiply to the number of ranks. This, `mesh` "
                                  "or `holdings`"},
@@ -325,6 +328,7 @@ static const struct cfg_field layout_fields[] = {
     [LAYOUT_RANKS] = {.key = "ranks",
                       .type = CFG_COUNT,
                       CFG_MEMBER(struct cfg_layout, ranks),
+                      CFG_POS(struct cfg_layout, ranks_pos),
                       .min = 1,
                       .max = CFG_MOST_RANKS,
                       .absent = 0,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 
 #include "config.h"
 #include "mem.h"
+#include "suggest.h"
 
 /* The build says where built-ins live: SHUNT_INSTALLED_PLANS and SHUNT_SOURCE_PLANS. */
 #ifndef SHUNT_INSTALLED_PLANS
@@ -15,7 +17,8 @@
 #define SHUNT_SOURCE_PLANS NULL
 #endif
 
-#define MAX_PLACES 3
+#define MAX_PLACES        3
+#define CFG_NEAREST_BYTES 256
 
 /* Paths to try in turn; all are kept for the message. */
 struct places {
@@ -80,23 +83,57 @@ static bool is_file(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-static void report_none(const struct places *places, const char *from_path, const char *reference, FILE *diag)
+/* Suggest what a folder has; `nearest` takes the name over, as the list does not last. */
+static void suggest_from(const char *path, struct cfg_suggestion *suggestion, char nearest[CFG_NEAREST_BYTES])
 {
-    if (diag == NULL)
-        return;
-    if (from_path != NULL)
-        fprintf(diag, "%s: ", from_path);
+    struct dirent **entries;
+    int count = scandir(path, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char *dot = strrchr(entries[i]->d_name, '.');
+        const char *best = suggestion->best;
+        if (dot != NULL && strcmp(dot, ".yaml") == 0) {
+            *dot = '\0';
+            cfg_suggest(suggestion, entries[i]->d_name);
+        }
+        if (suggestion->best != best) {
+            snprintf(nearest, CFG_NEAREST_BYTES, "%s", suggestion->best);
+            suggestion->best = nearest;
+        }
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+}
+
+/* The built-in whose name is nearest: those stand beside the places that were tried. */
+static bool find_nearest(const struct places *places, const char *reference, char nearest[CFG_NEAREST_BYTES])
+{
+    struct cfg_suggestion suggestion = {.text = reference, .length = strlen(reference)};
+    for (int i = 1; i < places->count; i++) {
+        char *slash = strrchr(places->paths[i], '/');
+        *slash = '\0';
+        suggest_from(places->paths[i], &suggestion, nearest);
+        *slash = '/';
+    }
+    return suggestion.best != NULL;
+}
+
+static void report_none(const struct places *places, const char *reference, FILE *diag)
+{
+    char nearest[CFG_NEAREST_BYTES];
     if (places->out_of_memory) {
         fputs("out of memory\n", diag);
         return;
     }
-    fprintf(diag, "found no document for \"%s\", expected", reference);
+    fprintf(diag, "found no document for \"%s\"", reference);
+    if (find_nearest(places, reference, nearest))
+        fprintf(diag, " (did you mean `%s`?)", nearest);
     for (int i = 0; i < places->count; i++)
-        fprintf(diag, "%s \"%s\"", i == 0 ? "" : " or", places->paths[i]);
+        fprintf(diag, "%s \"%s\"", i == 0 ? ", expected" : " or", places->paths[i]);
     fputc('\n', diag);
 }
 
-char *cfg_resolve(const char *from_path, const char *reference, const char *folder, FILE *diag)
+static char *find(const char *from_path, const char *reference, const char *folder, const char *place, FILE *diag)
 {
     struct places places = {0};
     char *found = NULL;
@@ -108,9 +145,22 @@ char *cfg_resolve(const char *from_path, const char *reference, const char *fold
             places.paths[i] = NULL;
         }
     }
-    if (found == NULL)
-        report_none(&places, from_path, reference, diag);
+    if (found == NULL && diag != NULL) {
+        if (place != NULL)
+            fprintf(diag, "%s: ", place);
+        report_none(&places, reference, diag);
+    }
     for (int i = 0; i < places.count; i++)
         free(places.paths[i]);
     return found;
+}
+
+char *cfg_resolve(const char *from_path, const char *reference, const char *folder, FILE *diag)
+{
+    return find(from_path, reference, folder, from_path, diag);
+}
+
+char *cfg_resolve_at(const char *place, const char *from_path, const char *reference, const char *folder, FILE *diag)
+{
+    return find(from_path, reference, folder, place, diag);
 }

@@ -9,19 +9,31 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/** Rank r runs on device r where the layout does not say otherwise: then it has too many ranks. */
+static enum shunt_status refuse_device(const struct cfg_cluster *cluster, const struct side *side, uint32_t rank,
+                                       uint64_t count, struct shunt_err *err)
+{
+    static const char *const fields[] = {
+        [CFG_FORM_PARALLEL] = "parallel", [CFG_FORM_MESH] = "mesh", [CFG_FORM_HOLDINGS] = "ranks"};
+    const struct cfg_layout *layout = side->layout;
+    if (layout->device_count == 0)
+        return shunt_fail(err, SHUNT_ERR_INPUT,
+                          "%s:%u:%u: %s: found %u ranks, expected at most %llu, the devices of %s", layout->path,
+                          layout->ranks_pos.line, layout->ranks_pos.column, fields[layout->form], side->grid.rank_count,
+                          (unsigned long long)count, cluster->path);
+    return shunt_fail(err, SHUNT_ERR_INPUT,
+                      "%s:%u:%u: devices: found device %u for rank %u, expected less than %llu, the devices of %s",
+                      layout->path, layout->devices_pos.line, layout->devices_pos.column, side->grid.ranks[rank].device,
+                      rank, (unsigned long long)count, cluster->path);
+}
+
 static enum shunt_status check_devices(const struct cfg_cluster *cluster, const struct side *side,
                                        struct shunt_err *err)
 {
-    if (cluster->nodes == 0)
-        return SHUNT_OK;
     uint64_t count = (uint64_t)cluster->nodes * (uint64_t)cluster->devices_per_node;
-    for (uint32_t r = 0; r < side->grid.rank_count; r++) {
-        if (side->grid.ranks[r].device < count)
-            continue;
-        return shunt_fail(err, SHUNT_ERR_INPUT,
-                          "%s:%u:%u: devices: found device %u for rank %u, expected less than %llu, the devices of %s",
-                          side->layout->path, side->layout->devices_pos.line, side->layout->devices_pos.column,
-                          side->grid.ranks[r].device, r, (unsigned long long)count, cluster->path);
+    for (uint32_t r = 0; cluster->nodes > 0 && r < side->grid.rank_count; r++) {
+        if (side->grid.ranks[r].device >= count)
+            return refuse_device(cluster, side, r, count, err);
     }
     return SHUNT_OK;
 }

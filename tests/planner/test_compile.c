@@ -2,6 +2,8 @@
 /** The compiler from documents to a verified plan, in process, over the built-in layouts. */
 
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "compile.h"
 #include "harness.h"
@@ -177,11 +179,81 @@ static void unlike_models_are_refused(void)
     release(&compiled);
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/** What is said of a move of a layout to itself; the problem is in the diagnostics or in the error. */
+static void check_said(const char *layout, const char *want)
+{
+    struct compile_options options = {.from_path = "l.yaml", .to_path = "l.yaml"};
+    struct compile_documents documents;
+    struct shunt_err err = {0};
+    void *bytes = NULL;
+    size_t size, length;
+    char *log;
+    FILE *diag = open_memstream(&log, &length);
+    write_text("l.yaml", layout);
+    enum shunt_status status = compile_load(&options, &documents, diag);
+    if (status == SHUNT_OK) {
+        status = compile_plan(&options, &documents, &bytes, &size, &err);
+        compile_unload(&documents);
+    }
+    fclose(diag);
+    CHECK(status == SHUNT_ERR_INPUT || status == SHUNT_ERR_IO);
+    CHECK_STR(err.text[0] != '\0' ? err.text : log, want);
+    free(bytes);
+    free(log);
+}
+
+static void messages_say_where(void)
+{
+    static const struct {
+        const char *layout, *want;
+    } rows[] = {
+        {"kind: layout\nname: l\nmodel: m.yaml\ncluster: c.yaml\nparallel: {dp: 3}\n",
+         "l.yaml:5:11: parallel: found 3 ranks, expected at most 2, the devices of c.yaml"},
+        {"kind: layout\nname: l\nmodel: m.yaml\ncluster: c.yaml\nmesh: {names: [dp], shape: [4]}\n"
+         "placements:\n  - {placements: [Replicate]}\n",
+         "l.yaml:5:7: mesh: found 4 ranks, expected at most 2, the devices of c.yaml"},
+        {"kind: layout\nname: l\nmodel: m.yaml\ncluster: c.yaml\nranks: 3\nstate: {param: bf16}\nholdings:\n"
+         "  - {ranks: 0-2, tensor: layer.0.w, states: [param], shape: [4], boxes: [\"0:4\"]}\n",
+         "l.yaml:5:8: ranks: found 3 ranks, expected at most 2, the devices of c.yaml"},
+        {"kind: layout\nname: l\nmodel: m.yaml\ncluster: c.yaml\nparallel: {dp: 2}\ndevices: [0, 2]\n",
+         "l.yaml:6:10: devices: found device 2 for rank 1, expected less than 2, the devices of c.yaml"},
+        {"kind: layout\nname: l\nmodel: gpt2-142m\nparallel: {}\n",
+         "l.yaml:3:8: model: found no document for \"gpt2-142m\" (did you mean `gpt2-124m`?), expected \"gpt2-142m\" "
+         "or "
+         "\"plans/models/gpt2-142m.yaml\"\n"},
+        {"kind: layout\nname: l\nmodel: m.yaml\ncluster: h1oo\nparallel: {}\n",
+         "l.yaml:4:10: cluster: found no document for \"h1oo\", expected \"h1oo\" or \"plans/clusters/h1oo.yaml\"\n"},
+        {"kind: layout\nname: l\nparallel: {}\n",
+         "l.yaml:1:1: model: found nothing, expected the name of a model document (or --model)\n"},
+    };
+    char folder[] = "/tmp/shunt-compile-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL && chdir(folder) == 0);
+    CHECK(mkdir("plans", 0700) == 0 && mkdir("plans/models", 0700) == 0);
+    write_text("m.yaml", "kind: model\nname: m\nlayers: 1\ntensors:\n  - {name: \"layer.{i}.w\", shape: [4]}\n");
+    write_text("c.yaml", "kind: cluster\nname: c\ndevices_per_node: 2\nnodes: 1\ndevice: {memory: 1 GB}\n"
+                         "links: {intra_node: 1 GB/s, inter_node: 1 GB/s}\ncopy: 1 GB/s\n");
+    write_text("plans/models/gpt2-124m.yaml", "x\n");
+    setenv("SHUNT_PLANS", "plans", 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        check_said(rows[i].layout, rows[i].want);
+    unsetenv("SHUNT_PLANS");
+    CHECK(unlink("l.yaml") == 0 && unlink("m.yaml") == 0 && unlink("c.yaml") == 0);
+    CHECK(unlink("plans/models/gpt2-124m.yaml") == 0 && rmdir("plans/models") == 0 && rmdir("plans") == 0);
+    CHECK(chdir("/") == 0 && rmdir(folder) == 0);
+}
+
 static const struct test_case cases[] = {
     {"built-in moves verify", moves_verify},
     {"caps are law", caps_are_law},
     {"staging is respected", staging_is_respected},
     {"same input, same bytes", same_input_same_bytes},
     {"unlike models are refused", unlike_models_are_refused},
+    {"messages say where", messages_say_where},
 };
 TEST_MAIN(cases)

@@ -1573,6 +1573,9 @@ static void resolves(void)
     check_resolve(
         "docs/l.yaml", "gone", NULL,
         "docs/l.yaml: found no document for \"gone\", expected \"docs/gone\" or \"plans/models/gone.yaml\"\n");
+    check_resolve("docs/l.yaml", "boht", NULL,
+                  "docs/l.yaml: found no document for \"boht\" (did you mean `both`?), expected \"docs/boht\" or "
+                  "\"plans/models/boht.yaml\"\n");
     check_resolve("docs/l.yaml", "../models/both", NULL,
                   "docs/l.yaml: found no document for \"../models/both\", expected \"docs/../models/both\"\n");
     check_resolve("docs/l.yaml", "/gone", NULL, "docs/l.yaml: found no document for \"/gone\", expected \"/gone\"\n");
