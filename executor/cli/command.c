@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/worker.h"
+#include "io/store.h"
 #include "launch/env.h"
 #include "launch/launch.h"
 #include "launch/signals.h"
@@ -150,6 +151,8 @@ static enum shunt_status launch_children(struct command *command, struct shunt_e
     st = launch_run(command->argv, count, board, fd, &watch, err);
     if (st != SHUNT_OK)
         segments_sweep();
+    if (st != SHUNT_OK && command->options.store != NULL)
+        store_tidy(command->options.store);
     for (uint32_t p = 0; p < command->chain.count; p++) {
         for (uint32_t i = 0; i < count; i++)
             take_from_board(command, board, p, i);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/memory.h"
+#include "cli/storing.h"
 #include "io/safetensors.h"
 
 struct local {
@@ -23,7 +24,9 @@ struct worker {
     uint32_t plan; /* index in the chain */
     struct local *locals;
     uint32_t count;
+    struct shunt_exec **execs;   /* one per local device: of the plan that runs */
     struct plan_result *results; /* one per local device */
+    struct storing storing;
 };
 
 static void *alloc_new(void *ctx, const char *name, uint64_t bytes)
@@ -108,7 +111,7 @@ static enum shunt_status give_contents(struct worker *worker, struct local *loca
     }
     if (worker->options->load != NULL) {
         meet_beat(worker->world->meet, MEET_LOADING, 0);
-        return safetensors_load(local->exec, worker->options->load, &poll, err);
+        return safetensors_load(local->exec, &worker->storing.set, &poll, err);
     }
     return SHUNT_OK;
 }
@@ -149,14 +152,9 @@ static enum shunt_status open_plan(struct worker *worker, struct shunt_err *err)
 
 static enum shunt_status move(struct worker *worker, struct shunt_err *err)
 {
-    struct shunt_exec **execs = calloc(worker->count, sizeof(struct shunt_exec *));
-    if (execs == NULL)
-        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < worker->count; i++)
-        execs[i] = worker->locals[i].exec;
-    enum shunt_status st = shunt_exec_run(worker->world, execs, worker->count, worker->options->timeout_seconds, err);
-    free(execs);
-    return st;
+        worker->execs[i] = worker->locals[i].exec;
+    return shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
 }
 
 static enum shunt_status check_locals(struct worker *worker, struct shunt_err *err)
@@ -244,26 +242,6 @@ static enum shunt_status close_plan(struct worker *worker, struct shunt_err *err
     return SHUNT_OK;
 }
 
-static enum shunt_status all_stored(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
-{
-    (void)ctx, (void)all, (void)size, (void)err;
-    return SHUNT_OK;
-}
-
-/* The last plan's new side. Ends together, so that nobody reports success before all files are there. */
-static enum shunt_status store_new_side(struct worker *worker, struct shunt_err *err)
-{
-    struct contents_poll poll = {.ctx = worker, .poll = poll_world};
-    meet_beat(worker->world->meet, MEET_STORING, 0);
-    for (uint32_t i = 0; i < worker->count; i++) {
-        enum shunt_status st = safetensors_store(worker->locals[i].exec, worker->options->store, &poll, err);
-        if (st != SHUNT_OK)
-            return st;
-    }
-    return world_vote(worker->world, worker->results, sizeof(*worker->results), "storing", all_stored, NULL,
-                      worker->options->timeout_seconds, err);
-}
-
 static enum shunt_status run_chain(struct worker *worker, struct shunt_err *err)
 {
     for (worker->plan = 0;; worker->plan++) {
@@ -271,7 +249,7 @@ static enum shunt_status run_chain(struct worker *worker, struct shunt_err *err)
         if (st != SHUNT_OK)
             return st;
         if (worker->plan + 1 == worker->chain->count)
-            return worker->options->store == NULL ? SHUNT_OK : store_new_side(worker, err);
+            return worker->options->store == NULL ? SHUNT_OK : storing_write(&worker->storing, worker->execs, err);
         st = close_plan(worker, err);
         if (st != SHUNT_OK)
             return st;
@@ -285,14 +263,17 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
         .options = options, .chain = chain, .world = world, .sink = sink, .count = world->transport->local_count};
     struct shunt_err cause = {{0}};
     worker.locals = calloc(worker.count, sizeof(*worker.locals));
+    worker.execs = calloc(worker.count, sizeof(*worker.execs));
     worker.results = calloc(worker.count, sizeof(*worker.results));
     enum shunt_status st = SHUNT_OK;
-    if (worker.locals == NULL || worker.results == NULL)
+    if (worker.locals == NULL || worker.execs == NULL || worker.results == NULL)
         st = shunt_fail(&cause, SHUNT_ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < worker.count && st == SHUNT_OK; i++) {
         worker.locals[i].device = world->transport->first_local + i;
         worker.locals[i].worker = &worker;
     }
+    if (st == SHUNT_OK)
+        st = storing_begin(&worker.storing, options, world, chain->plans[0], chain->plans[chain->count - 1], &cause);
     if (st == SHUNT_OK)
         st = run_chain(&worker, &cause);
     if (st != SHUNT_OK) {
@@ -303,7 +284,9 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
         shunt_exec_close(worker.locals[i].exec);
         memory_finish(&worker.locals[i].memory);
     }
+    storing_end(&worker.storing);
     free(worker.locals);
+    free(worker.execs);
     free(worker.results);
     return st;
 }

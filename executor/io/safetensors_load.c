@@ -18,6 +18,8 @@
 struct source {
     char path[4096];
     int fd;
+    const struct manifest_file *expected; /* NULL: nobody says */
+    uint32_t crc32c;                      /* of what has been read, in order */
     uint64_t data_at, data_bytes;
     char *text;
     struct safetensors_index index;
@@ -52,6 +54,7 @@ static enum shunt_status read_header(struct source *source, uint64_t file_bytes,
     enum shunt_status st = read_exactly(source, &length, sizeof(length), 0, err);
     if (st != SHUNT_OK)
         return st;
+    source->crc32c = shunt_crc32c(0, &length, sizeof(length));
     length = le64toh(length);
     if (length > SAFETENSORS_MAX_HEADER || length > file_bytes - sizeof(length))
         return shunt_fail(err, SHUNT_ERR_INPUT,
@@ -64,24 +67,42 @@ static enum shunt_status read_header(struct source *source, uint64_t file_bytes,
     st = read_exactly(source, source->text, length, sizeof(length), err);
     if (st != SHUNT_OK)
         return st;
+    source->crc32c = shunt_crc32c(source->crc32c, source->text, length); /* parsing changes the text */
     source->data_at = sizeof(length) + length;
     source->data_bytes = file_bytes - source->data_at;
     st = safetensors_parse(source->text, length, source->data_bytes, &source->index, &inner);
     return st == SHUNT_OK ? st : shunt_fail(err, st, "%s: %s", source->path, inner.text);
 }
 
-static enum shunt_status source_open(struct source *source, const char *dir, uint32_t rank, struct shunt_err *err)
+/* Of a set whose commit was broken off, a file may still be in the staging folder. */
+static bool open_in(struct source *source, const char *dir, const char *folder, uint32_t rank)
+{
+    int size = snprintf(source->path, sizeof(source->path), "%s%s%s/%s", dir, folder[0] != '\0' ? "/" : "", folder,
+                        rank_name(rank).text);
+    if (size < 0 || (size_t)size >= sizeof(source->path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return source->fd >= 0;
+}
+
+static enum shunt_status source_open(struct source *source, const struct store_set *set, uint32_t rank,
+                                     struct shunt_err *err)
 {
     struct stat st;
     *source = (struct source){.fd = -1};
-    if ((size_t)snprintf(source->path, sizeof(source->path), "%s/rank-%05u.safetensors", dir, rank) >=
-        sizeof(source->path))
-        return shunt_fail(err, SHUNT_ERR_INPUT, "--load: the name of the directory is too long");
-    source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (source->fd < 0 || fstat(source->fd, &st) != 0)
+    if (set->stored && rank < set->manifest.ranks)
+        source->expected = &set->manifest.files[rank];
+    bool opened =
+        (set->stored && open_in(source, set->dir, set->manifest.staging, rank)) || open_in(source, set->dir, "", rank);
+    if (!opened || fstat(source->fd, &st) != 0)
         return shunt_fail(err, SHUNT_ERR_IO, "open %s: %s", source->path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return shunt_fail(err, SHUNT_ERR_IO, "open %s: not a regular file", source->path);
+    if (source->expected != NULL && source->expected->bytes != (uint64_t)st.st_size)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: found %" PRIu64 " bytes, " MANIFEST_NAME " says %" PRIu64,
+                          source->path, (uint64_t)st.st_size, source->expected->bytes);
     return read_header(source, (uint64_t)st.st_size, err);
 }
 
@@ -139,22 +160,19 @@ static enum shunt_status check_entry(const struct source *source, const struct s
     return SHUNT_OK;
 }
 
-static enum shunt_status load_buffer(const struct source *source, const struct shunt_exec_buffer *buffer,
-                                     const struct contents_poll *poll, uint32_t *used, struct shunt_err *err)
+static enum shunt_status read_buffer(struct source *source, const struct safetensors_entry *entry, char *data,
+                                     const struct contents_poll *poll, struct shunt_err *err)
 {
-    const struct safetensors_entry *entry = safetensors_find(&source->index, buffer->name);
-    if (entry == NULL && buffer->bytes == 0)
-        return SHUNT_OK; /* an empty shard may be left out */
-    if (entry == NULL)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s: no such entry", source->path, buffer->name);
-    enum shunt_status st = check_entry(source, entry, buffer, err);
-    for (uint64_t done = 0; done < buffer->bytes && st == SHUNT_OK; done += CHUNK_BYTES) {
-        uint64_t n = buffer->bytes - done < CHUNK_BYTES ? buffer->bytes - done : CHUNK_BYTES;
-        st = read_exactly(source, (char *)buffer->data + done, n, source->data_at + entry->begin + done, err);
+    enum shunt_status st = SHUNT_OK;
+    uint64_t bytes = entry->end - entry->begin;
+    for (uint64_t done = 0; done < bytes && st == SHUNT_OK; done += CHUNK_BYTES) {
+        uint64_t n = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
+        st = read_exactly(source, data + done, n, source->data_at + entry->begin + done, err);
+        if (st == SHUNT_OK)
+            source->crc32c = shunt_crc32c(source->crc32c, data + done, n);
         if (st == SHUNT_OK && poll != NULL)
             st = poll->poll(poll->ctx, err);
     }
-    ++*used;
     return st;
 }
 
@@ -173,6 +191,21 @@ static bool is_left(const struct shunt_plan *plan, const char *name)
     return false;
 }
 
+/* An entry of the file and the buffer that it goes to. */
+struct load {
+    const struct safetensors_entry *entry;
+    struct shunt_exec_buffer buffer;
+};
+
+/* An empty one before another that begins at the same byte. */
+static int by_place(const void *a, const void *b)
+{
+    const struct safetensors_entry *x = ((const struct load *)a)->entry, *y = ((const struct load *)b)->entry;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
 static enum shunt_status refuse_extra(const struct source *source, const struct shunt_exec *exec, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < source->index.count; i++) {
@@ -184,30 +217,57 @@ static enum shunt_status refuse_extra(const struct source *source, const struct 
     return SHUNT_OK;
 }
 
-static enum shunt_status load_all(const struct source *source, const struct shunt_exec *exec,
-                                  const struct contents_poll *poll, struct shunt_err *err)
+/* Every buffer of the old side has its entry, and every entry its buffer. */
+static enum shunt_status pair_up(const struct source *source, const struct shunt_exec *exec, struct load *loads,
+                                 uint32_t *count_out, struct shunt_err *err)
 {
-    uint32_t used = 0;
+    *count_out = 0;
     for (uint32_t i = 0; i < shunt_exec_buffer_count(exec); i++) {
-        struct shunt_exec_buffer buffer;
-        shunt_exec_get_buffer(exec, i, &buffer);
-        if (buffer.side == SHUNT_SIDE_TO)
+        struct load *load = &loads[*count_out];
+        shunt_exec_get_buffer(exec, i, &load->buffer);
+        if (load->buffer.side == SHUNT_SIDE_TO)
             continue;
-        enum shunt_status st = load_buffer(source, &buffer, poll, &used, err);
+        load->entry = safetensors_find(&source->index, load->buffer.name);
+        if (load->entry == NULL && load->buffer.bytes == 0)
+            continue; /* an empty shard may be left out */
+        if (load->entry == NULL)
+            return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s: no such entry", source->path, load->buffer.name);
+        enum shunt_status st = check_entry(source, load->entry, &load->buffer, err);
         if (st != SHUNT_OK)
             return st;
+        ++*count_out;
     }
-    return used == source->index.count ? SHUNT_OK : refuse_extra(source, exec, err);
+    return *count_out == source->index.count ? SHUNT_OK : refuse_extra(source, exec, err);
 }
 
-enum shunt_status safetensors_load(struct shunt_exec *exec, const char *dir, const struct contents_poll *poll,
-                                   struct shunt_err *err)
+/* In the file's order, so that the checksum is that of the file. */
+static enum shunt_status load_all(struct source *source, const struct shunt_exec *exec,
+                                  const struct contents_poll *poll, struct shunt_err *err)
+{
+    uint32_t count = 0;
+    struct load *loads = calloc((size_t)shunt_exec_buffer_count(exec) + 1, sizeof(*loads));
+    if (loads == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory", source->path);
+    enum shunt_status st = pair_up(source, exec, loads, &count, err);
+    if (st == SHUNT_OK && count > 1)
+        qsort(loads, count, sizeof(*loads), by_place);
+    for (uint32_t i = 0; i < count && st == SHUNT_OK; i++)
+        st = read_buffer(source, loads[i].entry, loads[i].buffer.data, poll, err);
+    free(loads);
+    if (st == SHUNT_OK && source->expected != NULL && source->crc32c != source->expected->crc32c)
+        st = shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: checksum is %08x, " MANIFEST_NAME " says %08x", source->path,
+                        source->crc32c, source->expected->crc32c);
+    return st;
+}
+
+enum shunt_status safetensors_load(struct shunt_exec *exec, const struct store_set *set,
+                                   const struct contents_poll *poll, struct shunt_err *err)
 {
     struct source source;
     uint32_t rank = shunt_plan_get_device(exec->engine.plan, exec->engine.device)->from_rank;
     if (rank == SHUNT_PLAN_NONE)
         return SHUNT_OK;
-    enum shunt_status st = source_open(&source, dir, rank, err);
+    enum shunt_status st = source_open(&source, set, rank, err);
     if (st == SHUNT_OK)
         st = load_all(&source, exec, poll, err);
     source_close(&source);

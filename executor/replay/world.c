@@ -116,3 +116,10 @@ enum shunt_status world_vote(struct shunt_world *world, const void *mine, size_t
         return shunt_fail(err, (enum shunt_status)verdict.status, "%s", verdict.text);
     return SHUNT_OK;
 }
+
+enum shunt_status world_share(struct shunt_world *world, void *bytes, size_t size, const char *what,
+                              double timeout_seconds, struct shunt_err *err)
+{
+    struct deadline deadline = deadline_after(timeout_seconds);
+    return world->transport->ops->share(world->transport, bytes, size, what, &deadline, err);
+}

@@ -33,4 +33,8 @@ typedef enum shunt_status (*world_judge)(void *ctx, const void *all, uint32_t si
 enum shunt_status world_vote(struct shunt_world *world, const void *mine, size_t bytes, const char *what,
                              world_judge judge, void *ctx, double timeout_seconds, struct shunt_err *err);
 
+/** The root's bytes, at most TRANSPORT_SHARE_MAX, to everybody. */
+enum shunt_status world_share(struct shunt_world *world, void *bytes, size_t size, const char *what,
+                              double timeout_seconds, struct shunt_err *err);
+
 #endif

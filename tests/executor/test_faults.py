@@ -3,6 +3,8 @@
 and leaves nothing behind. Needs two arguments: the programs shunt-exec and make_plan. SHUNT_FAULT_TRIALS sets how
 many random moments are tried."""
 
+import hashlib
+import json
 import os
 import random
 import re
@@ -120,31 +122,66 @@ def a_signal_to_the_launcher_ends_all(folder):
         watch.check()
 
 
-def a_death_while_storing_leaves_whole_files(folder):
+def digest_set(folder):
+    """What a set holds, wherever its files are: a commit that was broken off has some in the staging folder."""
+    with open(os.path.join(folder, "shunt-store.json"), encoding="ascii") as file:
+        manifest = json.load(file)
+    digests = []
+    for each in manifest["files"]:
+        path = os.path.join(folder, manifest["staging"], each["name"])
+        if not os.path.exists(path):
+            path = os.path.join(folder, each["name"])
+        assert os.path.getsize(path) == each["bytes"], path
+        with open(path, "rb") as file:
+            digests.append(hashlib.sha256(file.read()).hexdigest())
+    return digests
+
+
+def kill_anybody(process, pids, rng):
+    """Anybody, the launcher too."""
+    try:
+        os.kill(rng.choice(pids + [process.pid]), signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def a_death_while_storing_leaves_one_whole_set(folder):
+    """The old one or the new one; and the next run over the same folder finds nothing in its way."""
     need_ucx()
-    plan = rig.make_plan(folder, "a.plan", 2, 4, 12, 2048, 2048, 12, 2)
+    plan = rig.make_plan(folder, "a.plan", 2, 4, 12, 1024, 1024, 12, 2)
     rng = random.Random(3)
-    out = os.path.join(folder, "out")
-    os.makedirs(out)
-    whole = {f"rank-0000{r}.safetensors" for r in range(4)}
+    sets = []
+    length = 0.0
+    for seed in range(2):
+        begin = time.monotonic()
+        rig.expect(rig.run(plan, "--launch", 4, "--fill", seed, "--store", os.path.join(folder, f"set{seed}")), 0)
+        length = time.monotonic() - begin
+        sets.append(digest_set(os.path.join(folder, f"set{seed}")))
+    assert sets[0] != sets[1]
+    out = os.path.join(folder, "set0")
+    new = 0
     for _ in range(TRIALS):
-        process = rig.start(plan, "--launch", 4, "--fill", 1, "--store", out)
+        watch = rig.Watch()
+        old = sets.index(digest_set(out))
+        begin = time.monotonic()
+        process = rig.start(plan, "--launch", 4, "--fill", 1 - old, "--store", out)
         pids = rig.wait_for_children(process, 4)
-        end = time.monotonic() + 30
-        while time.monotonic() < end and process.poll() is None and not os.listdir(out):
+        while process.poll() is None and not any(".shunt-store-" in name for name in os.listdir(out)):
             time.sleep(0.001)
-        time.sleep(0.05 * rng.random())
-        try:
-            os.kill(pids[rng.randrange(4)], signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        time.sleep(length * rng.random())
+        kill_anybody(process, pids, rng)
         done = rig.Done(process)
-        assert done.code in (0, 3), done
-        names = set(os.listdir(out))
-        assert names <= whole, names
-        for name in names:
-            assert os.path.getsize(os.path.join(out, name)) > 12 * 2048 * 512 * 2, name
-            os.unlink(os.path.join(out, name))
+        assert time.monotonic() - begin < 2 * SECONDS, done
+        assert done.code in (0, 3, -signal.SIGKILL), done
+        watch.pids = pids
+        watch.check()
+        found = sets.index(digest_set(out))
+        assert done.code != 0 or found != old, done
+        new += found != old
+    print(f"# {TRIALS} deaths: {TRIALS - new} old sets, {new} new sets")
+    rig.expect(rig.run(plan, "--launch", 4, "--fill", 1, "--store", out), 0)
+    assert digest_set(out) == sets[1]
+    assert len(os.listdir(out)) == 5, os.listdir(out)
 
 
 def members_of_another_launcher_die(folder):
@@ -243,6 +280,6 @@ rig.main([
     a_death_at_the_very_start,
     a_stopped_process_times_out,
     a_signal_to_the_launcher_ends_all,
-    a_death_while_storing_leaves_whole_files,
+    a_death_while_storing_leaves_one_whole_set,
     members_of_another_launcher_die,
 ])

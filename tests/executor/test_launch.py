@@ -134,6 +134,64 @@ def runs_a_chain(folder):
     rig.expect(rig.run(there, other, "--transport", "loopback"), 1, "different models")
 
 
+def set_names(ranks):
+    return [f"rank-0000{r}.safetensors" for r in range(ranks)] + ["shunt-store.json"]
+
+
+def contents(folder):
+    files = {}
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as file:
+            files[name] = file.read()
+    return files
+
+
+def stores_one_set(folder):
+    """One folder for both sides, there and back; and what is refused before anything moves leaves it as it was."""
+    there = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
+    back = rig.make_plan(folder, "b.plan", 2, 3, 3, 10, 11, 2, 1, "swap")
+    how = ["--launch", "3"] if rig.has_ucx() else ["--transport", "loopback"]
+    there_set, here = os.path.join(folder, "set"), os.path.join(folder, "here")
+    rig.expect(rig.run(back, *how, "--fill", 5, "--store", here), 0)
+    rig.expect(rig.run(back, *how, "--fill", 5, "--store", there_set), 0)
+    before = contents(there_set)
+    same = ["--load", there_set, "--store", there_set]
+    rig.expect(rig.run(there, *how, *same), 0)
+    assert sorted(os.listdir(there_set)) == set_names(3), os.listdir(there_set)
+    manifest = json.loads(contents(there_set)["shunt-store.json"])
+    assert [f["bytes"] for f in manifest["files"]] == [len(contents(there_set)[f["name"]]) for f in manifest["files"]]
+    rig.expect(rig.run(there, *how, *same), 1, "a set of 3 ranks, the plan's old side has 2")
+    rig.expect(rig.run(back, *how, *same), 0)
+    assert sorted(os.listdir(there_set)) == set_names(2), os.listdir(there_set)
+    after = contents(there_set)
+    assert {n: d for n, d in after.items() if "rank" in n} == {n: d for n, d in before.items() if "rank" in n}
+    flip = os.path.join(there_set, "rank-00001.safetensors")
+    with open(flip, "r+b") as file:
+        file.seek(-3, os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-3, os.SEEK_END)
+        file.write(bytes([byte ^ 1]))
+    rig.expect(rig.run(there, *how, *same), 1, "rank-00001.safetensors: checksum is ")
+    with open(flip, "ab") as file:
+        file.write(b"x")
+    rig.expect(rig.run(there, *how, *same), 1, "not of the size that shunt-store.json says: rank-00001.safetensors")
+    os.unlink(flip)
+    rig.expect(rig.run(there, *how, *same), 3, "missing: rank-00001.safetensors")
+    with open(os.path.join(here, "rank-00007.safetensors"), "wb"):
+        pass
+    before = contents(here)
+    rig.expect(rig.run(there, *how, "--load", here, "--store", os.path.join(folder, "new")), 1, "not of them: rank-00007")
+    assert not os.path.exists(os.path.join(folder, "new"))
+    rig.expect(rig.run(there, *how, "--fill", 1, "--store", here), 1, "has 3 ranks and would leave these")
+    rig.expect(rig.run(there, *how, "--fill", 1, "--store", os.path.join(folder, "no", "set")), 3, "make directory")
+    os.unlink(os.path.join(here, "rank-00007.safetensors"))
+    os.mkdir(os.path.join(here, "rank-00002.safetensors"))
+    rig.expect(rig.run(there, *how, "--fill", 1, "--store", here), 1, "rank-00002.safetensors")
+    os.rmdir(os.path.join(here, "rank-00002.safetensors"))
+    before.pop("rank-00007.safetensors")
+    assert contents(here) == before
+
+
 def stores_and_loads(folder):
     there = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
     back = rig.make_plan(folder, "b.plan", 2, 3, 3, 10, 11, 2, 1, "swap")
@@ -141,8 +199,8 @@ def stores_and_loads(folder):
     new, old = os.path.join(folder, "new"), os.path.join(folder, "old")
     rig.expect(rig.run(there, *how, "--fill", 5, "--store", new), 0)
     rig.expect(rig.run(back, *how, "--load", new, "--store", old), 0)
-    assert sorted(os.listdir(new)) == [f"rank-0000{r}.safetensors" for r in range(3)], os.listdir(new)
-    assert sorted(os.listdir(old)) == [f"rank-0000{r}.safetensors" for r in range(2)], os.listdir(old)
+    assert sorted(os.listdir(new)) == set_names(3), os.listdir(new)
+    assert sorted(os.listdir(old)) == set_names(2), os.listdir(old)
     for rank in range(2):  # rows of rank r: 5 r to 5 r + 4
         tensors = read_safetensors(os.path.join(old, f"rank-0000{rank}.safetensors"))
         assert len(tensors) == 3
@@ -162,7 +220,7 @@ def stores_and_loads(folder):
 def refuses_bad_files(folder):
     plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
     how = ["--launch", "3"] if rig.has_ucx() else ["--transport", "loopback"]
-    rig.expect(rig.run(plan, *how, "--load", folder), 3, "rank-0000", "No such file")
+    rig.expect(rig.run(plan, *how, "--load", folder), 3, "missing: rank-00000.safetensors, rank-00001.safetensors")
     for rank in range(2):
         with open(os.path.join(folder, f"rank-0000{rank}.safetensors"), "wb") as file:
             file.write(struct.pack("<Q", 2) + b"{}")
@@ -343,6 +401,7 @@ rig.main([
     prints_json,
     runs_a_chain,
     stores_and_loads,
+    stores_one_set,
     refuses_bad_files,
     refuses_wrong_usage,
     refuses_a_plan_that_does_not_verify,

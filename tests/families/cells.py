@@ -299,6 +299,8 @@ def store(folder: Path, sides: Sides, values: Values) -> None:
     """One file per rank of the old side, with what the move leaves beside what it copies."""
     left = [name for name, what in sides.beside.items() if what != "copied"]
     folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*"):  # of a cell before: a set has the files of its ranks and no others
+        stale.unlink()
     for rank, arrays in enumerate(sides.maps[0]):
         entries = {}
         for key, local in arrays.items():

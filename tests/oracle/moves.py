@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,18 @@ from programs import OracleError
 from values import Space
 
 Local = dict[Key, tuple[Entry, np.ndarray]]
+MANIFEST = "shunt-store.json"  # beside the files that shunt-exec stores
+MANIFEST_CRC_BYTES = 20000  # of files up to here the checksum is compared too: Python is slow
+
+
+def crc_entry(byte: int) -> int:
+    """One entry of the table of the reflected polynomial."""
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC_TABLE = [crc_entry(byte) for byte in range(256)]
 
 
 @dataclass
@@ -117,8 +130,9 @@ def sides(space: Space, layout: Layout, garbage_pads: bool) -> list[Local]:
 def compare_side(folder: Path, layout: Layout, want: list[Local]) -> int:
     """Compare stored files with the expected arrays bit for bit; returns the bytes compared."""
     names = sorted(path.name for path in folder.iterdir())
-    if names != [file_name(rank) for rank in range(layout.world())]:
+    if names != [file_name(rank) for rank in range(layout.world())] + [MANIFEST]:
         raise OracleError(f"files of the new side: {names}")
+    compare_manifest(folder, layout.world())
     total = 0
     for rank in range(layout.world()):
         got = tensorfile.read(folder / file_name(rank))
@@ -129,6 +143,28 @@ def compare_side(folder: Path, layout: Layout, want: list[Local]) -> int:
             compare_array(f"rank {rank} {name}", got[name], (DTYPES[entry.dtype][0], array))
             total += array.nbytes
     return total
+
+
+def crc32c(data: bytes) -> int:
+    """Castagnoli's checksum, byte by byte."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def compare_manifest(folder: Path, ranks: int) -> None:
+    """What shunt-store.json says of the files, against the files."""
+    manifest = json.loads((folder / MANIFEST).read_text())
+    if (manifest["format"], manifest["version"], manifest["ranks"], len(manifest["files"])) != (
+            "shunt-store", 1, ranks, ranks):
+        raise OracleError(f"{MANIFEST}: {manifest}")
+    for rank, said in enumerate(manifest["files"]):
+        data = (folder / file_name(rank)).read_bytes()
+        if (said["name"], said["bytes"]) != (file_name(rank), len(data)):
+            raise OracleError(f"{MANIFEST}: {said}, the file has {len(data)} bytes")
+        if len(data) < MANIFEST_CRC_BYTES and said["crc32c"] != f"{crc32c(data):08x}":
+            raise OracleError(f"{MANIFEST}: {said}, the file's checksum is {crc32c(data):08x}")
 
 
 def compare_array(where: str, got: tuple[str, np.ndarray], want: tuple[str, np.ndarray]) -> None:
