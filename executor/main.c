@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "cli/command.h"
+#include "shunt/streams.h"
 
 int main(int argc, char **argv)
 {
+    shunt_open_streams();
     return command_run(argc, argv);
 }

@@ -5,6 +5,7 @@
  */
 #include "cli/command.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,15 @@ static void show_progress(void *ctx, uint32_t plan, uint32_t device, uint32_t ro
         progress_show(&command->progress, command->chain.paths[plan], round + 1, round_count);
 }
 
+/* Results that did not reach stdout are an error; an exit code that says something already stays. */
+static int close_results(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "shunt-exec: write the results to stdout: %s\n", strerror(errno));
+    return code != 0 ? code : 3;
+}
+
 static int finish(struct command *command, enum shunt_status status, const char *error)
 {
     struct summary summary = {
@@ -61,11 +71,7 @@ static int finish(struct command *command, enum shunt_status status, const char 
     summary_print(&summary, stdout);
     if (status != SHUNT_OK)
         fprintf(stderr, "shunt-exec: %s\n", error);
-    if (ferror(stdout)) {
-        fprintf(stderr, "shunt-exec: cannot write the results\n");
-        return 3;
-    }
-    return shunt_status_exit_code(status);
+    return close_results(shunt_status_exit_code(status));
 }
 
 /* ---- the four ways --------------------------------------------------------------- */
@@ -326,7 +332,7 @@ int command_run(int argc, char **argv)
     else if (command.options.list)
         options_print_list(stdout);
     if (command.options.help || command.options.version || command.options.list)
-        return fflush(stdout) == 0 ? 0 : 3;
+        return close_results(0);
     st = open_command(&command, &err);
     int code = st == SHUNT_OK ? run_command(&command) : finish(&command, st, err.text);
     free(command.results);

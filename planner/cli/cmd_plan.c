@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** `shunt plan`: two layouts in, a proved plan out. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,6 +118,15 @@ static void print_text(const struct figures *figures, const char *path)
     printf("size     %s, planned in %s\n", fmt_bytes(figures->file_bytes).s, fmt_seconds(figures->plan_seconds).s);
 }
 
+/* The plan is the result, and it is written: what was said about it may be lost. */
+static enum shunt_status give_up_text(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return SHUNT_OK;
+    fprintf(stderr, "shunt: write to stdout: %s; the plan is written\n", strerror(errno));
+    return freopen("/dev/null", "w", stdout) != NULL ? SHUNT_OK : SHUNT_ERR_IO;
+}
+
 static enum shunt_status report(const struct plan_options *o, const struct shunt_plan *plan, double seconds)
 {
     struct figures figures;
@@ -125,7 +135,7 @@ static enum shunt_status report(const struct plan_options *o, const struct shunt
     if (!o->json) {
         print_text(&figures, o->output);
         beside_print_count(plan);
-        return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
+        return give_up_text();
     }
     struct json json;
     json_init(&json, stdout, true);

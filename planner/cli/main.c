@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "shunt/plan_format.h"
+#include "shunt/streams.h"
 
 struct verb {
     const char *name; /* first: cli_nearest() reads it */
@@ -136,7 +137,10 @@ static int dispatch(int argc, char **argv)
     return run_verb(argc - 1, argv + 1);
 }
 
-/* Results that did not reach stdout are an error, also when only the last flush finds out. */
+/*
+ * Results that did not reach stdout are an error, also when only the last flush finds out. An exit code that says
+ * something already stays.
+ */
 static int close_stdout(int code)
 {
     bool failed = ferror(stdout) != 0;
@@ -149,13 +153,14 @@ static int close_stdout(int code)
     if (!failed)
         return code;
     fprintf(stderr, "shunt: write to stdout: %s\n", error != 0 ? strerror(error) : "failed");
-    return 3;
+    return code != 0 ? code : 3;
 }
 
 int main(int argc, char **argv)
 {
     int code;
 
+    shunt_open_streams();
     errno = 0;
     code = dispatch(argc, argv);
     return close_stdout(code);

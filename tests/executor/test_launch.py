@@ -217,6 +217,30 @@ def stores_and_loads(folder):
                 assert data[row * 8:row * 8 + 8] == want, (rank, name, row)
 
 
+def loses_no_results(folder):
+    """A stdout that is closed, or full, is an error of its own; a worse one stays what it is."""
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
+    wrong = rig.make_plan(folder, "w.plan", 2, 3, 3, 10, 11, 3, 2, "wrong")
+    how = ["--launch", "3"] if rig.has_ucx() else ["--transport", "loopback"]
+
+    def close_all():
+        rig.heed_signals()
+        os.close(0)
+        os.close(1)
+
+    def fill():
+        rig.heed_signals()
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+
+    for before, said in (close_all, "Bad file descriptor"), (fill, "No space left"):
+        for more in [], ["--json"]:
+            done = rig.run(plan, *how, "--fill", 1, "--check", *more, before=before)
+            rig.expect(done, 3, f"write the results to stdout: {said}")
+        rig.expect(rig.run("--help", before=before), 3, said)
+        done = rig.run(wrong, *how, "--fill", 1, "--check", "--no-verify", before=before)
+        rig.expect(done, 1, "check failed")
+
+
 def refuses_bad_files(folder):
     plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
     how = ["--launch", "3"] if rig.has_ucx() else ["--transport", "loopback"]
@@ -402,6 +426,7 @@ rig.main([
     runs_a_chain,
     stores_and_loads,
     stores_one_set,
+    loses_no_results,
     refuses_bad_files,
     refuses_wrong_usage,
     refuses_a_plan_that_does_not_verify,

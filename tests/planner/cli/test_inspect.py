@@ -333,6 +333,23 @@ def check_full_disk(_: Path) -> None:
             assert "write to stdout: No space left" in run(*arguments, code=3, stdout=full).stderr
 
 
+def check_closed_streams(folder: Path) -> None:
+    """A stdout that is closed is one that cannot be written; what is opened does not take its place."""
+    plan = scratch(folder, "tiny.plan", tiny_plan.build())
+    layouts = Path(__file__).parents[3] / "plans" / "layouts"
+    made = folder / "made.plan"
+    planning = ("plan", layouts / "gpt2-tp4-pp2.yaml", layouts / "gpt2-tp2-pp4.yaml", "-o", made)
+    for code, said, arguments in [
+            (3, "write to stdout: Bad file descriptor", ("inspect", plan)), (3, "Bad file descriptor", ("--help",)),
+            (1, "verify: file", ("verify", scratch(folder, "bad.plan", b"x"))),
+            (3, "write to stdout", (*planning, "--json")), (0, "the plan is written", planning)]:
+        made.unlink(missing_ok=True)
+        done = subprocess.run([SHUNT, *map(str, arguments)], stderr=subprocess.PIPE, text=True, check=False,
+                              preexec_fn=lambda: (os.close(0), os.close(1)))
+        same((done.returncode, said in done.stderr), (code, True))
+        assert arguments[0] != "plan" or "verified" in out("verify", made)
+
+
 def check_help(_: Path) -> None:
     """Help and man pages of every verb, from the same tables."""
     listing = out("--help")
@@ -356,7 +373,7 @@ def check_help(_: Path) -> None:
 def main() -> int:
     """Run all checks."""
     every_plan = [check_keys, check_buffers, check_ops, check_counts, check_page, check_verified]
-    once = [check_golden, check_diff, check_damage, check_exits, check_full_disk, check_help]
+    once = [check_golden, check_diff, check_damage, check_exits, check_full_disk, check_closed_streams, check_help]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plans = [scratch(folder, "tiny.plan", tiny_plan.build())]
