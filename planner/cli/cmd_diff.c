@@ -139,12 +139,15 @@ static void print_inputs(const struct pair *pair, const struct diff_options *o)
 {
     printf("A  plan %.12s  %s\nB  plan %.12s  %s\n\n", pair->a.plan_id.s, o->paths[0], pair->b.plan_id.s, o->paths[1]);
     for (size_t i = 0; i < INPUT_COUNT; i++) {
-        printf("  %-8s %s", inputs[i].key, name_of(&pair->a, i));
-        if (same_input(pair, i))
+        printf("  %-8s ", inputs[i].key);
+        fmt_put_name(stdout, "", name_of(&pair->a, i), "");
+        if (same_input(pair, i)) {
             printf("  same (%.12s)\n", digest_of(&pair->a, i));
-        else
-            printf(" (%.12s) -> %s (%.12s)  differs\n", digest_of(&pair->a, i), name_of(&pair->b, i),
-                   digest_of(&pair->b, i));
+            continue;
+        }
+        printf(" (%.12s)", digest_of(&pair->a, i));
+        fmt_put_name(stdout, " -> ", name_of(&pair->b, i), "");
+        printf(" (%.12s)  differs\n", digest_of(&pair->b, i));
     }
 }
 

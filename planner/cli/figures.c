@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "figures.h"
+#include "shunt/escape.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -177,7 +178,7 @@ struct fmt_text figure_format(const struct figures *figures, const struct figure
     switch (figure->type) {
     case FIGURE_STRING:
     case FIGURE_CHARS:
-        snprintf(text.s, sizeof(text.s), "%s", figure_string(figures, figure));
+        shunt_escape(text.s, sizeof(text.s), figure_string(figures, figure));
         return text;
     case FIGURE_BYTES:
         return fmt_bytes(figure_whole(figures, figure));

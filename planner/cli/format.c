@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "shunt/escape.h"
 #include "shunt/plan_format.h"
 
 struct fmt_text fmt_bytes(uint64_t bytes)
@@ -99,4 +101,21 @@ struct fmt_text fmt_rank(uint32_t rank, const char *none)
     else
         snprintf(text.s, sizeof(text.s), "%" PRIu32, rank);
     return text;
+}
+
+void fmt_put_name(FILE *file, const char *before, const char *name, const char *behind)
+{
+    fputs(before, file);
+    while (*name != '\0') {
+        char piece[256], raw[64];
+        size_t bytes = strlen(name) < sizeof(raw) - 1 ? strlen(name) : sizeof(raw) - 2;
+        if ((unsigned char)name[bytes - 1] == 0xC2 && name[bytes] != '\0') /* a control character may begin so */
+            bytes++;
+        memcpy(raw, name, bytes);
+        raw[bytes] = '\0';
+        shunt_escape(piece, sizeof(piece), raw);
+        fputs(piece, file);
+        name += bytes;
+    }
+    fputs(behind, file);
 }

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct fmt_text {
     char s[72];
@@ -21,5 +22,8 @@ struct fmt_text fmt_percent(double ratio);               /* 0.123: "12.3 %"; "-"
 struct fmt_text fmt_points(double ratio);                /* difference of two ratios, in percentage points: "12.3 pp" */
 struct fmt_text fmt_hex(const uint8_t *bytes, size_t n); /* n <= 32 */
 struct fmt_text fmt_rank(uint32_t rank, const char *none); /* "7", or `none` for SHUNT_PLAN_NONE */
+
+/** A name from a plan, of any length, with its control characters escaped; `before` and `behind` as they are. */
+void fmt_put_name(FILE *file, const char *before, const char *name, const char *behind);
 
 #endif

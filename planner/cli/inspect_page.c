@@ -15,9 +15,10 @@ static void print_head(const struct figures *f, const char *path)
 {
     printf("plan %.*s  %s  (%s, format %s)\n\n", SHORT_DIGEST, f->plan_id.s, path, fmt_bytes(f->file_bytes).s,
            f->format_version);
-    printf("  model      %s\n", f->model);
-    printf("  move       %s -> %s\n", f->from, f->to);
-    printf("  cluster    %s\n", f->cluster);
+    fmt_put_name(stdout, "  model      ", f->model, "\n");
+    fmt_put_name(stdout, "  move       ", f->from, " -> ");
+    fmt_put_name(stdout, "", f->to, "\n");
+    fmt_put_name(stdout, "  cluster    ", f->cluster, "\n");
     printf("  devices    %s, ranks %s -> %s\n", fmt_count(f->devices).s, fmt_count(f->from_ranks).s,
            fmt_count(f->to_ranks).s);
 }
@@ -42,7 +43,8 @@ static void print_remark(const struct figures *f, const struct figure *figure)
 static void print_figure(const struct figures *f, const struct figure *figure)
 {
     if (figure_is_text(figure)) {
-        printf("  %-18s %s\n", figure->label, figure_string(f, figure));
+        printf("  %-18s ", figure->label);
+        fmt_put_name(stdout, "", figure_string(f, figure), "\n");
         return;
     }
     printf("  %-18s %11s", figure->label, figure_format(f, figure).s);

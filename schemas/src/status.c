@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "shunt/escape.h"
+
 struct status_row {
     const char *name;
     int exit_code;
@@ -50,9 +52,11 @@ enum shunt_status shunt_fail(struct shunt_err *err, enum shunt_status status, co
 {
     if (err == NULL)
         return status;
+    struct shunt_err raw; /* an argument may be err->text itself */
     va_list args;
     va_start(args, format);
-    vsnprintf(err->text, sizeof(err->text), format, args);
+    vsnprintf(raw.text, sizeof(raw.text), format, args);
     va_end(args);
+    shunt_escape(err->text, sizeof(err->text), raw.text);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "shunt/escape.h"
 #include "verify_internal.h"
 
 struct rule_row {
@@ -68,11 +69,13 @@ void vproblem(struct verifier *v, enum shunt_verify_rule rule, uint32_t device, 
         return;
     struct shunt_verify_problem *problem = &report->problems[report->problem_count++];
     problem->rule = rule;
-    size_t length = write_place(problem->text, sizeof(problem->text), device, round);
+    char raw[sizeof(problem->text)];
+    size_t length = write_place(raw, sizeof(raw), device, round);
     va_list args;
     va_start(args, format);
-    vsnprintf(problem->text + length, sizeof(problem->text) - length, format, args);
+    vsnprintf(raw + length, sizeof(raw) - length, format, args);
     va_end(args);
+    shunt_escape(problem->text, sizeof(problem->text), raw); /* names come from the plan */
 }
 
 struct vtext vtext_box(const int64_t *lo, const int64_t *shape, uint32_t ndim)

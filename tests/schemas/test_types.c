@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness.h"
+#include "shunt/escape.h"
 #include "shunt/status.h"
 #include "shunt/types.h"
 
@@ -92,7 +93,34 @@ static void fail_truncates(void)
     CHECK_EQ_U64(strlen(err.text), sizeof(err.text) - 1);
 }
 
+static void errors_are_one_plain_line(void)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"plain \xc3\xa9 \xe2\x82\xac", "plain \xc3\xa9 \xe2\x82\xac"},
+        {"\x1b[31m\r\n\x7f", "\\x1B[31m\\x0D\\x0A\\x7F"},
+        {"\xc2\x80\xc2\x9f\xc2\xa0\xc2", "\\xC2\\x80\\xC2\\x9F\xc2\xa0\xc2"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct shunt_err err;
+        CHECK_EQ_U64(shunt_fail(&err, SHUNT_ERR_INPUT, "%s", rows[i].text), SHUNT_ERR_INPUT);
+        CHECK_STR(err.text, rows[i].want);
+        CHECK_EQ_U64(shunt_fail(&err, SHUNT_ERR_IO, "%s", err.text), SHUNT_ERR_IO); /* passed on, it stays */
+        CHECK_STR(err.text, rows[i].want);
+    }
+    char small[7];
+    CHECK_EQ_U64(shunt_escape(small, sizeof(small),
+                              "ab\x1b"
+                              "c"),
+                 6);
+    CHECK_STR(small, "ab\\x1B");
+    CHECK_EQ_U64(shunt_escape(small, sizeof(small), "abc\x1b"), 3);
+    CHECK_STR(small, "abc");
+}
+
 static const struct test_case cases[] = {
+    {"errors_are_one_plain_line", errors_are_one_plain_line},
     {"states_round_trip", states_round_trip},
     {"dtypes_round_trip", dtypes_round_trip},
     {"outside_the_tables", outside_the_tables},

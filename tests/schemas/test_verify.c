@@ -871,6 +871,10 @@ static void long_names(void)
     rows_swapped(build);
     CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
     CHECK(reported(SHUNT_RULE_COORDINATE, "device 2 round 0: unpack into to:param/nnn"));
+    ((struct shunt_plan_tensor *)build->tensors.at)[TINY_EMBED].name = build_string(build, "a\x1b[2J\n\xc2\x9b");
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_COORDINATE, "unpack into to:param/a\\x1B[2J\\x0A\\xC2\\x9B writes"));
+    CHECK_CONTAINS(err.text, "to:param/a\\x1B[2J\\x0A\\xC2\\x9B writes");
     build_destroy(build);
 }
 

@@ -41,7 +41,7 @@ enum shunt_status {
     SHUNT_ERR_INTERNAL,
 };
 
-/** Error text; always NUL-terminated, empty when nothing failed. */
+/** Error text: one line without control characters; always NUL-terminated, empty when nothing failed. */
 struct shunt_err {
     char text[1024];
 };

@@ -274,6 +274,18 @@ def check_diff(folder: Path) -> None:
     run("diff", plan, scratch(folder, "bad.plan", plan.read_bytes()[:200]), code=1)
 
 
+def check_control_characters(folder: Path) -> None:
+    """Names of a plan cannot steer a terminal or feign a line; JSON has them as they are."""
+    name = "to\x1b[2J\x9b\nidentical: \x7f\u00e9" + "x\u009d" * 100
+    shown = "to\\x1B[2J\\xC2\\x9B\\x0Aidentical: \\x7F\u00e9" + "x\\xC2\\x9D" * 100
+    plan = scratch(folder, "evil.plan", tiny_plan.build(4.5e-5, name))
+    other = scratch(folder, "good.plan", tiny_plan.build())
+    for text in out("inspect", plan), out("diff", other, plan), out("diff", plan, other):
+        assert shown in text, text
+        assert not any(c in text for c in "\x1b\x7f\x9b\x9d"), text
+    same(json.loads(out("inspect", plan, "--json"))["to"], name)
+
+
 def with_header(data: bytes, offset: int, value: bytes) -> bytes:
     """Overwrite bytes of the header, and make its checksum right again."""
     changed = bytearray(data)
@@ -373,7 +385,7 @@ def check_help(_: Path) -> None:
 def main() -> int:
     """Run all checks."""
     every_plan = [check_keys, check_buffers, check_ops, check_counts, check_page, check_verified]
-    once = [check_golden, check_diff, check_damage, check_exits, check_full_disk, check_closed_streams, check_help]
+    once = [check_golden, check_diff, check_control_characters, check_damage, check_exits, check_full_disk, check_closed_streams, check_help]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plans = [scratch(folder, "tiny.plan", tiny_plan.build())]
