@@ -195,6 +195,22 @@ static enum shunt_status refuse_cap(const struct common *common, struct shunt_er
                       (unsigned long long)common->least_cap);
 }
 
+static enum shunt_status refuse_staging(const struct common *common, struct shunt_err *err)
+{
+    const struct world *world = common->problem->route->world;
+    uint32_t worst = 0;
+    while (common->least_slot[worst] < common->largest_least_slot)
+        worst++;
+    bool is_new = world->devices[worst].to_rank != WORLD_NO_RANK;
+    uint64_t staging = common->problem->staging, least = common->largest_least_slot;
+    return shunt_fail(err, SHUNT_ERR_INFEASIBLE,
+                      "infeasible: staging %llu B is %llu B short on device %u (%s rank %u): it cannot hold one chunk; "
+                      "the least staging that would do is %llu B",
+                      (unsigned long long)staging, (unsigned long long)(least - staging), world->devices[worst].id,
+                      is_new ? "new" : "old", is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank,
+                      (unsigned long long)least);
+}
+
 /** The first strategy that fits; last of all the one that made the least cap. */
 static enum shunt_status choose(struct arena *arena, struct common *common, struct schedule *schedule_out,
                                 struct shunt_err *err)
@@ -218,9 +234,7 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
     struct common common;
     prepare(arena, problem, &common);
     if (common.largest_least_slot > problem->staging)
-        return shunt_fail(err, SHUNT_ERR_INFEASIBLE,
-                          "infeasible: staging %llu B cannot hold one chunk; the least staging that would do is %llu B",
-                          (unsigned long long)problem->staging, (unsigned long long)common.largest_least_slot);
+        return refuse_staging(&common, err);
     find_least_cap(arena, &common);
     if (problem->cap < common.least_cap)
         return refuse_cap(&common, err);

@@ -151,7 +151,14 @@ static void staging_is_respected(void)
         struct compiled compiled = compile("gpt2-tp4-pp2", "gpt2-tp2-pp4",
                                            (struct compile_options){.staging_given = true, .staging = sizes[i]});
         if (compiled.status == SHUNT_ERR_INFEASIBLE) {
-            CHECK_CONTAINS(compiled.err.text, "least staging that would do is");
+            unsigned long long staging = 0, missing = 0, least = 0;
+            unsigned device = UINT32_MAX, rank = UINT32_MAX;
+            int found = sscanf(compiled.err.text,
+                               "infeasible: staging %llu B is %llu B short on device %u (new rank %u): it cannot hold "
+                               "one chunk; the least staging that would do is %llu B",
+                               &staging, &missing, &device, &rank, &least);
+            CHECK_MSG(found == 5 && staging == sizes[i] && staging + missing == least && device < 8 && rank < 8, "%s",
+                      compiled.err.text);
             CHECK(i == 0);
             continue;
         }
