@@ -12,6 +12,7 @@
 
 #include "base/number.h"
 #include "cli/progress.h"
+#include "cli/proving.h"
 #include "cli/summary.h"
 #include "cli/worker.h"
 #include "io/store.h"
@@ -76,7 +77,9 @@ static int finish(struct command *command, enum shunt_status status, const char 
 
 /* ---- the four ways --------------------------------------------------------------- */
 
-static enum shunt_status work(struct command *command, const struct transport_config *config, struct shunt_err *err)
+/* What a process does in its world; a member's world has yet to prove the plans. */
+static enum shunt_status work(struct command *command, const struct transport_config *config, bool member,
+                              struct shunt_err *err)
 {
     struct worker_sink sink = {.ctx = command, .result = take_result, .progress = show_progress};
     struct shunt_world *world;
@@ -85,7 +88,13 @@ static enum shunt_status work(struct command *command, const struct transport_co
         meet_report_failure(config->meet, config->rank, config->rank, st, err->text);
         return st;
     }
-    st = worker_run(&command->options, &command->chain, world, &sink, err);
+    if (member) {
+        st = proving_run(world, &command->chain, !command->options.no_verify, command->options.timeout_seconds, err);
+        if (st != SHUNT_OK)
+            shunt_world_abandon(world, st, err->text);
+    }
+    if (st == SHUNT_OK)
+        st = worker_run(&command->options, &command->chain, world, &sink, err);
     shunt_world_close(world);
     return st;
 }
@@ -102,7 +111,7 @@ static int run_loopback(struct command *command)
     if (st == SHUNT_OK && !command->options.no_verify)
         st = chain_verify(&command->chain, &err);
     if (st == SHUNT_OK)
-        st = work(command, &config, &err);
+        st = work(command, &config, false, &err);
     return finish(command, st, err.text);
 }
 
@@ -210,7 +219,7 @@ static int run_child(struct command *command, const char *fd_text)
                                           .size = command->chain.device_count,
                                           .meet = meet,
                                           .timeout_seconds = command->options.timeout_seconds};
-        st = work(command, &config, &err);
+        st = work(command, &config, false, &err);
         board_put_end(command->board, command->rank, st, err.text);
     }
     if (st != SHUNT_OK && shunt_status_exit_code(st) != 1)
@@ -246,17 +255,12 @@ static int run_member(struct command *command)
     struct shunt_err err = {{0}};
     struct meet *meet = NULL;
     enum shunt_status st = join_meeting(command, &meet, &err);
-    if (st == SHUNT_OK && command->rank == 0 && !command->options.no_verify) {
-        st = chain_verify(&command->chain, &err);
-        if (st != SHUNT_OK)
-            meet_report_failure(meet, command->rank, command->rank, st, err.text);
-    }
     if (st == SHUNT_OK) {
         struct transport_config config = {.rank = command->rank,
                                           .size = command->chain.device_count,
                                           .meet = meet,
                                           .timeout_seconds = command->options.timeout_seconds};
-        st = work(command, &config, &err);
+        st = work(command, &config, true, &err);
     }
     meet_close(meet);
     if (st != SHUNT_OK)

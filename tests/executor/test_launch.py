@@ -349,14 +349,16 @@ def ignored_signals_stay_ignored(folder):
 
 
 def a_failed_job_does_not_hurt_the_next(folder):
-    """Device 0 fails before it has met anybody; its job name serves again."""
+    """Device 0 meets nobody, or proves the plan wrong for all; the job name serves again."""
     need_ucx()
     plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
     wrong = rig.make_plan(folder, "wrong.plan", 2, 3, 5, 10, 11, 3, 2, "wrong")
 
     def kind(rank):
         return {"SHUNT_RANK": str(rank), "SHUNT_WORLD_SIZE": "3", "SHUNT_JOB": "j"}
-    rig.expect(members(wrong, 1, folder, kind)[0], 1)
+    rig.expect(members(wrong, 1, folder, kind, "--timeout", 1)[0], 3, "device 1 has not come to the meeting")
+    for each in members(wrong, 3, folder, kind):
+        rig.expect(each, 1, "layers.0.weight")
     for each in members(plan, 3, folder, kind, "--fill", 7, "--check"):
         rig.expect(each, 0)
 
