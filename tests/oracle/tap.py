@@ -48,9 +48,17 @@ def report(groups: list[Group], jobs: int) -> int:
     print(f"TAP version 13\n1..{len(groups)}", flush=True)
     with ProcessPoolExecutor(jobs) as pool:
         for number, (group, result) in enumerate(zip(groups, pool.map(run_group, groups)), 1):
-            print(line(number, group.name, result), flush=True)
+            print(text_of(number, group.name, result), flush=True)
             failed += result.status == "failed"
     return 1 if failed else 0
+
+
+def text_of(number: int, name: str, result: Result) -> str:
+    """TAP text of a result: a remark's first line with it, the others, comments, behind it."""
+    if result.status == "failed":
+        return line(number, name, result)
+    first, *rest = result.text.splitlines() or [""]
+    return "\n".join([line(number, name, Result(result.status, first)), *rest])
 
 
 def line(number: int, name: str, result: Result) -> str:
