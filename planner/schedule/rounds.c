@@ -36,19 +36,37 @@ static uint32_t chunk_count(const struct chunking *chunking)
     return chunking->groups * chunking->slices;
 }
 
-/** Aligned bytes of a piece in a chunk; 0 when it takes no part, its slice is empty or the copy is local. */
-static uint64_t chunk_bytes_of(const struct problem *problem, const struct job *job, uint32_t piece_index,
-                               uint32_t chunk, const struct chunking *chunking, uint32_t *source_out)
+/** A chunk at hand, with what would else be divided anew for every piece. */
+struct chunk {
+    const struct problem *problem;
+    const struct job *job;
+    const struct route_type *type;
+    uint32_t groups, slices, group, slice;
+};
+
+static struct chunk chunk_at(const struct problem *problem, const struct job *job, const struct chunking *chunking,
+                             uint32_t chunk)
 {
-    const struct route_type *type = &problem->route->types[job->type];
-    const struct route_piece *piece = &type->pieces[piece_index];
-    *source_out = route_source(type, job->index, piece_index);
-    if (*source_out == piece->taker || !unit_has_piece(chunking, chunk, piece))
+    return (struct chunk){.problem = problem,
+                          .job = job,
+                          .type = &problem->route->types[job->type],
+                          .groups = chunking->groups,
+                          .slices = chunking->slices,
+                          .group = chunk / chunking->slices,
+                          .slice = chunk % chunking->slices};
+}
+
+/** Aligned bytes of a piece in a chunk; 0 when it takes no part, its slice is empty or the copy is local. */
+static uint64_t piece_bytes(const struct chunk *at, uint32_t piece_index, uint32_t *source_out)
+{
+    const struct route_piece *piece = &at->type->pieces[piece_index];
+    *source_out = route_source(at->type, at->job->index, piece_index);
+    if (*source_out == piece->taker || (at->groups > 1 && piece->spread % at->groups != at->group))
         return 0;
-    if (chunking->slices == 1)
-        return problem_aligned_bytes(piece->cell->elements, job->elem_bytes);
-    struct box slice = box_slice(&piece->cell->box, chunk % chunking->slices, chunking->slices);
-    return problem_aligned_bytes(box_volume(&slice), job->elem_bytes);
+    if (at->slices == 1)
+        return problem_aligned_bytes(piece->cell->elements, at->job->elem_bytes);
+    struct box slice = box_slice(&piece->cell->box, at->slice, at->slices);
+    return problem_aligned_bytes(box_volume(&slice), at->job->elem_bytes);
 }
 
 uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes,
@@ -61,10 +79,11 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
         const struct route_type *type = &problem->route->types[job->type];
         struct chunking chunking = cut_job(problem, job, chunk_bytes);
         for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
+            struct chunk at = chunk_at(problem, job, &chunking, c);
             for (int undo = 0; undo < 2; undo++) {
                 for (uint32_t p = 0; p < type->piece_count; p++) {
                     uint32_t source, taker = type->pieces[p].taker;
-                    uint64_t bytes = chunk_bytes_of(problem, job, p, c, &chunking, &source);
+                    uint64_t bytes = piece_bytes(&at, p, &source);
                     if (bytes == 0)
                         continue;
                     load[source] = undo ? 0 : load[source] + bytes;
@@ -109,11 +128,10 @@ static bool fits_memory(const struct builder *builder, const struct job *job)
 /** Add (or take back) the first `count` pieces of a chunk; stops at one that does not fit and says how far it came. */
 static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, uint32_t count, bool take_back)
 {
-    const struct job *job = &builder->problem->jobs[j];
-    const struct route_type *type = &builder->problem->route->types[job->type];
+    struct chunk at = chunk_at(builder->problem, &builder->problem->jobs[j], &builder->chunkings[j], chunk);
     for (uint32_t p = 0; p < count; p++) {
-        uint32_t source, taker = type->pieces[p].taker;
-        uint64_t bytes = chunk_bytes_of(builder->problem, job, p, chunk, &builder->chunkings[j], &source);
+        uint32_t source, taker = at.type->pieces[p].taker;
+        uint64_t bytes = piece_bytes(&at, p, &source);
         if (take_back) {
             builder->load[source] -= bytes;
             builder->load[taker] -= bytes;
