@@ -20,6 +20,8 @@ struct device_ops {
     void (*free)(void *ptr, uint64_t bytes);
     /** Boxes of the same shape and element size that do not overlap. */
     void (*copy)(const struct device_box *dst, const struct device_box *src);
+    /** Boxes of the same shape; cast is not SHUNT_CAST_NONE, and the element sizes are those of its dtypes. */
+    void (*cast)(const struct device_box *dst, const struct device_box *src, unsigned cast);
     void (*fill_zero)(const struct device_box *dst);
 };
 

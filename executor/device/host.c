@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "device/cast.h"
 #include "device/copy.h"
 #include "device/device.h"
 
@@ -47,6 +48,11 @@ static void host_copy(const struct device_box *dst, const struct device_box *src
     copy_box(dst->data, dst->view, src->data, src->view);
 }
 
+static void host_cast(const struct device_box *dst, const struct device_box *src, unsigned cast)
+{
+    cast_box(dst->data, dst->view, src->data, src->view, cast);
+}
+
 static void host_fill_zero(const struct device_box *dst)
 {
     fill_box(dst->data, dst->view, 0);
@@ -57,5 +63,6 @@ const struct device_ops device_host = {
     .alloc = host_alloc,
     .free = host_free,
     .copy = host_copy,
+    .cast = host_cast,
     .fill_zero = host_fill_zero,
 };

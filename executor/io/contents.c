@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/walk.h"
-#include "io/pattern.h"
+#include "io/origin.h"
 
 #define PAD_BYTE    0xEE
 #define POLL_BYTES  (UINT64_C(4) << 20)
@@ -15,8 +15,8 @@
 
 /* One holding of one buffer, walked together with its tensor's stream of bytes. */
 struct holding_walk {
-    struct walk walk; /* a: offset in the buffer, b: offset in the stream */
-    uint64_t key;
+    struct walk walk;     /* a: offset in the buffer, b: offset in the stream */
+    struct origin origin; /* of the stream */
     uint32_t elem_bytes;
 };
 
@@ -65,7 +65,7 @@ static void holding_walk_init(struct holding_walk *hw, const struct job *job, ui
     walk_init(&hw->walk, view->ndim, view->elem_bytes, view->shape, view->stride, stride);
     hw->walk.a += holding->offset;
     hw->walk.b += (uint64_t)start;
-    hw->key = pattern_key(seed, buffer->state, shunt_plan_string(engine->plan, tensor->name));
+    hw->origin = origin_of(buffer, seed, shunt_plan_string(engine->plan, tensor->name));
     hw->elem_bytes = view->elem_bytes;
 }
 
@@ -101,7 +101,7 @@ static enum shunt_status fill_buffer(struct job *job, uint64_t seed, struct shun
         const struct walk *w = &hw.walk;
         do {
             for (uint64_t i = 0; i < w->count; i++)
-                pattern_write(hw.key, w->b + i * w->b_step, data + w->a + i * w->a_step, w->unit_bytes);
+                origin_write(&hw.origin, w->b + i * w->b_step, data + w->a + i * w->a_step, w->unit_bytes);
             enum shunt_status st = job_poll(job, w->count * w->unit_bytes, err);
             if (st != SHUNT_OK)
                 return st;
@@ -138,12 +138,13 @@ struct check {
     uint64_t wrong_pads, first_pad;
 };
 
-static void expected_bytes(const struct check *check, uint64_t key, uint64_t begin, void *out, uint64_t count)
+static void expected_bytes(const struct check *check, const struct origin *origin, uint64_t begin, void *out,
+                           uint64_t count)
 {
     if (check->expect->zeros)
         memset(out, 0, count);
     else
-        pattern_write(key, begin, out, count);
+        origin_write(origin, begin, out, count);
 }
 
 static uint64_t compare_zeros(const unsigned char *data, uint64_t count)
@@ -164,7 +165,7 @@ static void note_wrong(struct check *check, const struct holding_walk *hw, uint6
         check->first_offset = offset;
         check->first_wrong = check->last_wrong = global;
         memcpy(check->found, data, hw->elem_bytes);
-        expected_bytes(check, hw->key, begin, check->want, hw->elem_bytes);
+        expected_bytes(check, &hw->origin, begin, check->want, hw->elem_bytes);
     }
     if (global > check->last_wrong)
         check->last_wrong = global;
@@ -178,7 +179,7 @@ static uint64_t check_elements(struct check *check, const struct holding_walk *h
     unsigned char want[WRONG_BLOCK];
     if (count > sizeof(want))
         count = sizeof(want);
-    expected_bytes(check, hw->key, begin, want, count);
+    expected_bytes(check, &hw->origin, begin, want, count);
     for (uint64_t i = 0; i < count; i += hw->elem_bytes) {
         if (memcmp(want + i, data + i, hw->elem_bytes) != 0)
             note_wrong(check, hw, begin + i, offset + i, data + i);
@@ -194,7 +195,7 @@ static void check_run(struct check *check, const struct holding_walk *hw, uint64
     data += offset;
     for (uint64_t done = 0; done < count;) {
         done += check->expect->zeros ? compare_zeros(data + done, count - done)
-                                     : pattern_compare(hw->key, begin + done, data + done, count - done);
+                                     : origin_compare(&hw->origin, begin + done, data + done, count - done);
         if (done == count)
             return;
         done -= done % hw->elem_bytes;

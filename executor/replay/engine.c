@@ -150,9 +150,10 @@ static void mark_written(struct engine *engine, const struct shunt_plan_op *op)
         track_mark_box(&engine->buffers[op->dst_buffer].written, op->dst_offset, &engine->part.views[op->dst_view]);
 }
 
+/* What an op writes; of an unpack, what it reads of the message. */
 static uint64_t op_bytes(const struct engine *engine, const struct shunt_plan_op *op)
 {
-    const struct shunt_plan_view *view = &engine->part.views[op->dst_view];
+    const struct shunt_plan_view *view = &engine->part.views[op->kind == SHUNT_OP_UNPACK ? op->src_view : op->dst_view];
     return shunt_plan_view_elements(view) * view->elem_bytes;
 }
 
@@ -160,7 +161,10 @@ static void do_copy(struct engine *engine, const struct shunt_plan_op *op)
 {
     struct device_box src = op_box(engine, op->src_buffer, op->src_offset, op->src_view);
     struct device_box dst = op_box(engine, op->dst_buffer, op->dst_offset, op->dst_view);
-    engine->device_ops->copy(&dst, &src);
+    if (op->cast != SHUNT_CAST_NONE)
+        engine->device_ops->cast(&dst, &src, op->cast);
+    else
+        engine->device_ops->copy(&dst, &src);
 }
 
 /* So that what did not arrive cannot pass for what should have. */

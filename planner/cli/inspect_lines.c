@@ -160,6 +160,10 @@ static void put_buffer_line(struct lines *lines, const struct device_lines *devi
     json_key_string(json, "tensor", tensor_name(lines, buffer));
     json_key_string(json, "state", shunt_state_name(buffer->state));
     json_key_string(json, "dtype", shunt_dtype_name(buffer->dtype));
+    if (buffer->origin_state != 0)
+        json_key_string(json, "from_state", shunt_state_name(shunt_plan_origin_state(buffer)));
+    if (buffer->origin_dtype != 0)
+        json_key_string(json, "from_dtype", shunt_dtype_name(shunt_plan_origin_dtype(buffer)));
     put_holding(json, &device->part, holding);
     inspect_key_rank(json, "rank", to_side ? device->device->to_rank : device->device->from_rank);
     key_binding(lines, "name", "", buffer);
@@ -292,6 +296,12 @@ static void put_op(struct lines *lines, const struct device_lines *device, uint3
         put_place(lines, device, "src", op->src_buffer, op->src_offset, op->src_view);
     put_place(lines, device, "dst", op->dst_buffer, op->dst_offset, op->dst_view);
     json_key_u64(&lines->json, "elem_bytes", device->part.views[op->dst_view].elem_bytes);
+    if (op->cast != SHUNT_CAST_NONE) {
+        const char *const cast[] = {shunt_dtype_name(shunt_plan_cast_from(op->cast)), "->",
+                                    shunt_dtype_name(shunt_plan_cast_to(op->cast))};
+        json_key(&lines->json, "cast");
+        json_strings(&lines->json, cast, 3);
+    }
     json_key_string(&lines->json, "tensor", tensor_name(lines, buffer));
     json_key_string(&lines->json, "state", shunt_state_name(buffer->state));
     end_line(lines);

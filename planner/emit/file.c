@@ -169,6 +169,7 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->inter_node_lower_bound = figures->inter_node_lower_bound;
     summary->max_send = figures->max_send;
     summary->max_recv = figures->max_recv;
+    summary->saved = figures->saved;
     summary->predicted_seconds = timing->predicted_seconds;
     summary->lower_bound_seconds = figures->lower_bound_seconds;
     summary->lower_bound_rounds_seconds = timing->lower_bound_rounds_seconds;
@@ -216,13 +217,24 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
         memcpy(bytes + file->devices[d].part_offset, file->parts[d], file->devices[d].part_bytes);
 }
 
+/** The least version that has what the plan uses: older executors replay what they can. */
+static uint32_t version_minor(const struct file *file)
+{
+    return file->input->route->space->changes ? SHUNT_PLAN_VERSION_MINOR : 1;
+}
+
+static size_t summary_bytes(const struct file *file)
+{
+    return version_minor(file) > 1 ? sizeof(file->summary) : SHUNT_PLAN_SUMMARY_BYTES_1_1;
+}
+
 /** The file, without its header. @return NULL when memory runs out */
 static unsigned char *write_sections(struct file *file, size_t *size_out)
 {
     const struct route *route = file->input->route;
     const struct content contents[SHUNT_PLAN_SECTION_COUNT] = {
         {SHUNT_SECTION_STRINGS, file->strings.items, file->strings.count, 1},
-        {SHUNT_SECTION_SUMMARY, &file->summary, sizeof(file->summary), sizeof(file->summary)},
+        {SHUNT_SECTION_SUMMARY, &file->summary, summary_bytes(file), summary_bytes(file)},
         {SHUNT_SECTION_TENSORS, file->tensors, route->space->tensor_count * sizeof(*file->tensors),
          sizeof(*file->tensors)},
         {SHUNT_SECTION_DIMS, file->dims.items, file->dims.count, sizeof(int64_t)},
@@ -253,7 +265,7 @@ static enum shunt_status seal(const struct file *file, unsigned char *bytes, siz
 {
     const struct route *route = file->input->route;
     struct shunt_plan_header header = {.version_major = SHUNT_PLAN_VERSION_MAJOR,
-                                       .version_minor = SHUNT_PLAN_VERSION_MINOR,
+                                       .version_minor = version_minor(file),
                                        .header_bytes = sizeof(header),
                                        .file_bytes = size,
                                        .device_count = route->world->device_count,

@@ -49,6 +49,7 @@ struct space {
     struct space_family *families;
     struct space_item *items;
     struct beside beside; /* what becomes of the state beside the tensors */
+    bool changes; /* a state is cast, made from another one or dropped */
 };
 
 /**

@@ -37,6 +37,13 @@ static struct plan_site site_of(const struct shunt_plan *plan, struct shunt_err 
     return (struct plan_site){.file = plan->name, .err = err, .section = section, .record = record};
 }
 
+/* Versions before 1.2 have a shorter summary. */
+static uint32_t record_bytes_of(const struct shunt_plan *plan, uint32_t index)
+{
+    bool old = index == SHUNT_SECTION_SUMMARY - 1 && plan->header->version_minor < 2;
+    return old ? SHUNT_PLAN_SUMMARY_BYTES_1_1 : section_rules[index].record_bytes;
+}
+
 /* ---- header ------------------------------------------------------------------ */
 
 /* What must hold before the rest of the header means anything. */
@@ -90,7 +97,7 @@ static bool check_section(struct shunt_plan *plan, const struct shunt_plan_secti
     const struct section_rule *rule = &section_rules[index];
     struct plan_site site = site_of(plan, err, rule->name, NULL);
     if (!schema_equals(&site, "kind", section->kind, index + 1) ||
-        !schema_equals(&site, "record_bytes", section->record_bytes, rule->record_bytes) ||
+        !schema_equals(&site, "record_bytes", section->record_bytes, record_bytes_of(plan, index)) ||
         !schema_zeros(&site, "reserved", &section->reserved, sizeof(section->reserved)) ||
         !schema_equals(&site, "offset", section->offset, begin))
         return false;
@@ -100,7 +107,7 @@ static bool check_section(struct shunt_plan *plan, const struct shunt_plan_secti
     uint64_t end = schema_align(begin + section->bytes, SHUNT_PLAN_ALIGN);
     if (end > plan->size)
         return schema_refuse(&site, "gap ends at %" PRIu64 ", the file is %" PRIu64, end, plan->size);
-    if (!schema_multiple(&site, "bytes", section->bytes, rule->record_bytes))
+    if (!schema_multiple(&site, "bytes", section->bytes, section->record_bytes))
         return false;
     *next_out = end;
     if (section->kind == SHUNT_SECTION_PARTS)
@@ -139,7 +146,7 @@ static bool check_section_sizes(const struct shunt_plan *plan, const struct shun
 {
     static const uint32_t summary = SHUNT_SECTION_SUMMARY - 1, devices = SHUNT_SECTION_DEVICES - 1;
     struct plan_site site = site_of(plan, err, section_rules[summary].name, NULL);
-    if (!schema_equals(&site, "bytes", table[summary].bytes, sizeof(struct shunt_plan_summary)))
+    if (!schema_equals(&site, "bytes", table[summary].bytes, table[summary].record_bytes))
         return false;
     site = site_of(plan, err, section_rules[devices].name, NULL);
     if (!schema_equals(&site, "bytes", table[devices].bytes,

@@ -159,6 +159,37 @@ static bool check_side_round(const struct part_check *check, const char *field, 
     return check_index(&check->site, field, round, check->plan->header->round_count);
 }
 
+/* An origin that is the buffer's own is written 0, so that equal records are equal bytes. */
+static bool check_origin_field(const struct plan_site *site, const char *field, uint8_t origin, uint8_t own,
+                               uint64_t most)
+{
+    if (origin == own + 1)
+        return schema_refuse(site, "%s is %u, the buffer's own: expected 0", field, origin);
+    return schema_in_range(site, field, origin, 0, most);
+}
+
+/* Between fp32 and bf16 alone there are casts. */
+static bool check_origin_pair(const struct plan_site *site, const struct shunt_plan_buffer *buffer)
+{
+    unsigned origin = shunt_plan_origin_dtype(buffer), own = buffer->dtype;
+    if (origin == own || (origin == SHUNT_DTYPE_FP32 && own == SHUNT_DTYPE_BF16) ||
+        (origin == SHUNT_DTYPE_BF16 && own == SHUNT_DTYPE_FP32))
+        return true;
+    return schema_refuse(site, "origin_dtype is %u for dtype %u, between which there is no cast", buffer->origin_dtype,
+                         own);
+}
+
+/* Version 1.2, and the new side only. */
+static bool check_origin(const struct part_check *check, const struct shunt_plan_buffer *buffer)
+{
+    bool may = check->plan->header->version_minor > 1 && buffer->side == SHUNT_SIDE_TO;
+    return check_origin_field(&check->site, "origin_state", buffer->origin_state, buffer->state,
+                              may ? SHUNT_STATE_COUNT : 0) &&
+           check_origin_field(&check->site, "origin_dtype", buffer->origin_dtype, buffer->dtype,
+                              may ? SHUNT_DTYPE_COUNT : 0) &&
+           check_origin_pair(&check->site, buffer);
+}
+
 static bool check_buffer_fields(const struct part_check *check, const struct shunt_plan_buffer *buffer)
 {
     const struct plan_site *site = &check->site;
@@ -168,7 +199,7 @@ static bool check_buffer_fields(const struct part_check *check, const struct shu
            schema_in_range(site, "side", buffer->side, 0, SHUNT_SIDE_BOTH) &&
            schema_in_range(site, "tier", buffer->tier, 0, SHUNT_TIER_HOST) &&
            schema_in_range(site, "bytes", buffer->bytes, 0, SHUNT_PLAN_MAX_BUFFER_BYTES) &&
-           schema_equals(site, "reserved", buffer->reserved, 0) &&
+           check_origin(check, buffer) && schema_zeros(site, "reserved", buffer->reserved, sizeof(buffer->reserved)) &&
            check_index(site, "view", buffer->view, check->header->view_count) &&
            check_side_round(check, "alloc_round", buffer->alloc_round, buffer->side == SHUNT_SIDE_TO) &&
            check_side_round(check, "free_round", buffer->free_round, buffer->side == SHUNT_SIDE_FROM);
@@ -279,7 +310,42 @@ static bool check_buffer_end(const struct part_check *check, const char *what, u
 
 static bool same_shape(const struct shunt_plan_view *a, const struct shunt_plan_view *b)
 {
-    return a->ndim == b->ndim && a->elem_bytes == b->elem_bytes && memcmp(a->shape, b->shape, sizeof(a->shape)) == 0;
+    return a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof(a->shape)) == 0;
+}
+
+/* The narrower form crosses the network: a pack only narrows, an unpack only widens, a copy does either. */
+static bool check_cast(const struct part_check *check, const struct shunt_plan_op *op)
+{
+    static const uint8_t least[] = {[SHUNT_OP_COPY] = SHUNT_CAST_FP32_BF16,
+                                    [SHUNT_OP_PACK] = SHUNT_CAST_FP32_BF16,
+                                    [SHUNT_OP_FILL] = SHUNT_CAST_NONE,
+                                    [SHUNT_OP_UNPACK] = SHUNT_CAST_BF16_FP32};
+    static const uint8_t most[] = {[SHUNT_OP_COPY] = SHUNT_CAST_BF16_FP32,
+                                   [SHUNT_OP_PACK] = SHUNT_CAST_FP32_BF16,
+                                   [SHUNT_OP_FILL] = SHUNT_CAST_NONE,
+                                   [SHUNT_OP_UNPACK] = SHUNT_CAST_BF16_FP32};
+    if (op->cast == SHUNT_CAST_NONE)
+        return true;
+    if (check->plan->header->version_minor < 2)
+        return schema_equals(&check->site, "cast before version 1.2", op->cast, 0);
+    return schema_in_range(&check->site, "cast", op->cast, least[op->kind], most[op->kind]);
+}
+
+static bool check_elem_bytes(const struct plan_site *site, const struct shunt_plan_op *op,
+                             const struct shunt_plan_view *src_view, const struct shunt_plan_view *dst_view)
+{
+    uint32_t want_src = dst_view->elem_bytes, want_dst = dst_view->elem_bytes;
+    if (op->cast != SHUNT_CAST_NONE) {
+        want_src = shunt_dtype_bytes(shunt_plan_cast_from(op->cast));
+        want_dst = shunt_dtype_bytes(shunt_plan_cast_to(op->cast));
+    }
+    if (src_view->elem_bytes == want_src && dst_view->elem_bytes == want_dst)
+        return true;
+    return schema_refuse(site,
+                         "views %" PRIu32 " and %" PRIu32 " have elem_bytes %" PRIu32 " and %" PRIu32
+                         ", expected %" PRIu32 " and %" PRIu32 " with cast %u",
+                         op->src_view, op->dst_view, src_view->elem_bytes, dst_view->elem_bytes, want_src, want_dst,
+                         op->cast);
 }
 
 static bool check_op_source(const struct part_check *check, const struct shunt_plan_op *op,
@@ -293,8 +359,9 @@ static bool check_op_source(const struct part_check *check, const struct shunt_p
         return false;
     const struct shunt_plan_view *view = &check->part->views[op->src_view];
     if (!same_shape(view, dst_view))
-        return schema_refuse(site, "views %" PRIu32 " and %" PRIu32 " differ in shape or elem_bytes", op->src_view,
-                             op->dst_view);
+        return schema_refuse(site, "views %" PRIu32 " and %" PRIu32 " differ in shape", op->src_view, op->dst_view);
+    if (!check_elem_bytes(site, op, view, dst_view))
+        return false;
     if (op->kind == SHUNT_OP_UNPACK)
         return check_staging_end(check, "source", op->src_buffer, view, op->src_offset);
     return check_buffer_end(check, "source", op->src_buffer, view, op->src_offset);
@@ -315,7 +382,7 @@ static bool check_op(struct part_check *check, uint32_t index)
         return schema_refuse(site, "kind is %u %s the group of round %" PRIu32, op->kind,
                              after_group ? "after" : "before", check->round);
     const struct shunt_plan_view *view = &check->part->views[op->dst_view];
-    if (!check_op_source(check, op, view))
+    if (!check_cast(check, op) || !check_op_source(check, op, view))
         return false;
     if (op->kind == SHUNT_OP_PACK)
         return check_staging_end(check, "target", op->dst_buffer, view, op->dst_offset);

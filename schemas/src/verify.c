@@ -21,14 +21,16 @@ static bool replay_init(struct vreplay *replay)
     const struct shunt_plan_part_header *header = replay->part->header;
     replay->sound = schema_alloc(header->buffer_count, sizeof(*replay->sound));
     replay->old_sorted = schema_alloc(header->buffer_count, sizeof(*replay->old_sorted));
+    replay->new_sorted = schema_alloc(header->buffer_count, sizeof(*replay->new_sorted));
     replay->targets = schema_alloc(header->op_count, sizeof(*replay->targets));
-    return replay->sound != NULL && replay->old_sorted != NULL && replay->targets != NULL;
+    return replay->sound != NULL && replay->old_sorted != NULL && replay->new_sorted != NULL && replay->targets != NULL;
 }
 
 static void replay_finish(struct vreplay *replay)
 {
     free(replay->sound);
     free(replay->old_sorted);
+    free(replay->new_sorted);
     free(replay->targets);
 }
 

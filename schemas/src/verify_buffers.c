@@ -30,9 +30,14 @@ static void check_side(struct vreplay *replay, uint32_t index)
 }
 
 /* A binding "STATE/TENSOR" as a number that sorts. */
+static uint64_t binding_number(uint32_t tensor, unsigned state)
+{
+    return (uint64_t)tensor << 8 | state;
+}
+
 static uint64_t binding_of(const struct shunt_plan_buffer *buffer)
 {
-    return (uint64_t)buffer->tensor << 8 | buffer->state;
+    return binding_number(buffer->tensor, buffer->state);
 }
 
 struct bound {
@@ -74,7 +79,9 @@ static enum shunt_status check_bindings(struct vreplay *replay)
     struct bound *bound = schema_alloc(replay->part->header->buffer_count, sizeof(*bound));
     if (bound == NULL)
         return SHUNT_ERR_NOMEM;
-    sort_side(replay, false, bound);
+    replay->new_count = sort_side(replay, false, bound);
+    for (uint32_t i = 0; i < replay->new_count; i++)
+        replay->new_sorted[i] = bound[i].index;
     replay->old_count = sort_side(replay, true, bound);
     for (uint32_t i = 0; i < replay->old_count; i++)
         replay->old_sorted[i] = bound[i].index;
@@ -132,16 +139,17 @@ static enum shunt_status check_boxes(struct vreplay *replay, uint32_t index)
 
 /* ---- what was here before ------------------------------------------------------ */
 
-/* The old-side buffer of the same tensor and state, or NULL. */
-static const struct shunt_plan_buffer *find_old(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+/* The buffer of a binding in a sorted list, or NULL. */
+static const struct shunt_plan_buffer *find_binding(const struct vreplay *replay, const uint32_t *sorted,
+                                                    uint32_t count, uint64_t binding)
 {
-    uint32_t begin = 0, end = replay->old_count;
+    uint32_t begin = 0, end = count;
     while (begin < end) {
         uint32_t middle = begin + (end - begin) / 2;
-        const struct shunt_plan_buffer *old = &replay->part->buffers[replay->old_sorted[middle]];
-        if (binding_of(old) == binding_of(buffer))
-            return old;
-        if (binding_of(old) < binding_of(buffer))
+        const struct shunt_plan_buffer *buffer = &replay->part->buffers[sorted[middle]];
+        if (binding_of(buffer) == binding)
+            return buffer;
+        if (binding_of(buffer) < binding)
             begin = middle + 1;
         else
             end = middle;
@@ -149,15 +157,30 @@ static const struct shunt_plan_buffer *find_old(const struct vreplay *replay, co
     return NULL;
 }
 
-/* Elements of a box that the old buffer holds. Its holdings are disjoint. */
-static uint64_t held_before(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *old)
+const struct shunt_plan_buffer *vbuffers_find_old(const struct vreplay *replay, uint32_t tensor, unsigned state)
+{
+    return find_binding(replay, replay->old_sorted, replay->old_count, binding_number(tensor, state));
+}
+
+const struct shunt_plan_buffer *vbuffers_find_new(const struct vreplay *replay, uint32_t tensor, unsigned state)
+{
+    return find_binding(replay, replay->new_sorted, replay->new_count, binding_number(tensor, state));
+}
+
+uint64_t vbuffers_held(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *buffer)
 {
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < old->holding_count; i++) {
-        struct vbox held = vbox_of_holding(replay->part, old->holding_begin + i);
+    for (uint32_t i = 0; i < buffer->holding_count; i++) {
+        struct vbox held = vbox_of_holding(replay->part, buffer->holding_begin + i);
         elements += vbox_shared(box, &held);
     }
     return elements;
+}
+
+uint32_t vbuffers_wire_bytes(const struct shunt_plan_buffer *buffer)
+{
+    uint32_t own = shunt_dtype_bytes(buffer->dtype), origin = shunt_dtype_bytes(shunt_plan_origin_dtype(buffer));
+    return own < origin ? own : origin;
 }
 
 static uint64_t holding_bytes(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
@@ -168,15 +191,61 @@ static uint64_t holding_bytes(const struct vreplay *replay, const struct shunt_p
     return bytes;
 }
 
+/* Elements of a box that both buffers hold. */
+static uint64_t held_by_both(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *a,
+                             const struct shunt_plan_buffer *b)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < a->holding_count; i++) {
+        struct vbox held = vbox_of_holding(replay->part, a->holding_begin + i), common = *box;
+        if (!vbox_meet(&held, box))
+            continue;
+        for (int d = 0; d < SHUNT_MAX_DIMS; d++) {
+            common.lo[d] = common.lo[d] > held.lo[d] ? common.lo[d] : held.lo[d];
+            common.hi[d] = common.hi[d] < held.hi[d] ? common.hi[d] : held.hi[d];
+        }
+        elements += vbuffers_held(replay, &common, b);
+    }
+    return elements;
+}
+
+/* Elements of a box that are here already, or that the device makes from what else arrives here. */
+static uint64_t found_here(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *old,
+                           const struct shunt_plan_buffer *fresh)
+{
+    uint64_t found = 0;
+    if (old != NULL)
+        found += vbuffers_held(replay, box, old);
+    if (fresh != NULL)
+        found += vbuffers_held(replay, box, fresh);
+    if (old != NULL && fresh != NULL)
+        found -= held_by_both(replay, box, old, fresh);
+    return found;
+}
+
+/* The new buffer of the state that this one is made from, if that state arrives unchanged. */
+static const struct shunt_plan_buffer *find_fresh(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    unsigned state = shunt_plan_origin_state(buffer);
+    if (state == buffer->state)
+        return NULL;
+    const struct shunt_plan_buffer *fresh = vbuffers_find_new(replay, buffer->tensor, state);
+    bool unchanged = fresh != NULL && fresh->origin_state == 0 && fresh->origin_dtype == 0 &&
+                     fresh->dtype == shunt_plan_origin_dtype(buffer);
+    return unchanged ? fresh : NULL;
+}
+
 static uint64_t needed_remote(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
 {
-    const struct shunt_plan_buffer *old = find_old(replay, buffer);
-    uint64_t needed = holding_bytes(replay, buffer);
-    for (uint32_t h = buffer->holding_begin; old != NULL && h < buffer->holding_begin + buffer->holding_count; h++) {
+    const struct shunt_plan_buffer *old = vbuffers_find_old(replay, buffer->tensor, shunt_plan_origin_state(buffer));
+    const struct shunt_plan_buffer *fresh = find_fresh(replay, buffer);
+    uint64_t needed = 0;
+    for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++) {
         struct vbox box = vbox_of_holding(replay->part, h);
-        needed -= held_before(replay, &box, old) * shunt_dtype_bytes(buffer->dtype);
+        needed += shunt_plan_view_elements(&replay->part->views[replay->part->holdings[h].view]);
+        needed -= found_here(replay, &box, old, fresh);
     }
-    return needed;
+    return needed * vbuffers_wire_bytes(buffer);
 }
 
 static void add_figures(struct vreplay *replay, const struct shunt_plan_buffer *buffer)

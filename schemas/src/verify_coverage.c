@@ -3,6 +3,9 @@
  * The new side of one device is written exactly once: each holding by copies and unpacks, as
  * boxes of the tensor; each pad by fills, as boxes of the buffer's grid, which the holdings and
  * the fills must tile together. On the old side, holdings must only lie apart.
+ *
+ * What a copy or a pack reads of the new side must have been written overlap_depth rounds before or
+ * earlier. As every element has exactly one write, it is enough that no later write meets the read.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,6 +111,66 @@ static enum shunt_status check_holdings(struct coverage *coverage, uint32_t buff
     for (uint32_t i = 0; i < record->holding_count && st == SHUNT_OK; i++)
         st = check_holding(coverage, buffer, record->holding_begin + i);
     return st;
+}
+
+/* ---- reads of the new side --------------------------------------------------------- */
+
+/* The round of an op. */
+static uint32_t round_of(const struct vreplay *replay, uint32_t op)
+{
+    uint32_t begin = 0, end = replay->v->header->round_count;
+    while (begin + 1 < end) {
+        uint32_t middle = begin + (end - begin) / 2;
+        if (replay->part->rounds[middle].op_begin <= op)
+            begin = middle;
+        else
+            end = middle;
+    }
+    return begin;
+}
+
+static void report_early(const struct coverage *coverage, uint32_t round, const struct shunt_plan_op *op,
+                         const struct vbox *read, uint32_t written)
+{
+    struct vreplay *replay = coverage->replay;
+    const struct shunt_plan_view *view = &replay->part->views[op->src_view];
+    vproblem(replay->v, SHUNT_RULE_SOURCE, replay->device, round,
+             "%s reads %s of %s, of which round %" PRIu32 " writes a part: expected writes in rounds up to %" PRId64,
+             op->kind == SHUNT_OP_COPY ? "copy" : "pack", vtext_box(read->lo, view->shape, view->ndim).text,
+             vtext_buffer(replay->v, replay->device, op->src_buffer).text, written,
+             (int64_t)round - replay->v->header->overlap_depth);
+}
+
+static void check_fresh_read(const struct coverage *coverage, uint32_t round, const struct shunt_plan_op *op)
+{
+    const struct vreplay *replay = coverage->replay;
+    const struct groups *writes = &coverage->writes;
+    const struct shunt_plan_view *view = &replay->part->views[op->src_view];
+    struct vend end;
+    if (!vindex_resolve(replay->v, replay->device, op->src_buffer, view, op->src_offset, &end))
+        return; /* reported with the op */
+    struct vbox read = vbox_of(end.lo, view);
+    for (uint32_t i = writes->begin[end.holding]; i < writes->begin[end.holding + 1]; i++) {
+        uint32_t write = writes->op[i], written = round_of(replay, write);
+        struct vbox box = vbox_of(replay->targets[write].lo, &replay->part->views[replay->part->ops[write].dst_view]);
+        if (written + replay->v->header->overlap_depth <= round || !vbox_meet(&box, &read))
+            continue;
+        report_early(coverage, round, op, &read, written);
+        return;
+    }
+}
+
+static void check_fresh_reads(const struct coverage *coverage)
+{
+    const struct vreplay *replay = coverage->replay;
+    const struct shunt_plan_round *rounds = replay->part->rounds;
+    for (uint32_t k = 0; k < replay->v->header->round_count; k++) {
+        for (uint32_t i = rounds[k].op_begin; i < rounds[k].unpack_begin; i++) {
+            const struct shunt_plan_op *op = &replay->part->ops[i];
+            if (op->kind != SHUNT_OP_FILL && replay->part->buffers[op->src_buffer].side == SHUNT_SIDE_TO)
+                check_fresh_read(coverage, k, op);
+        }
+    }
 }
 
 /* ---- the buffer's bytes ----------------------------------------------------------- */
@@ -253,6 +316,8 @@ enum shunt_status vcoverage_check(struct vreplay *replay)
         if (st == SHUNT_OK && part->buffers[i].side == SHUNT_SIDE_TO)
             st = check_holdings(&coverage, i);
     }
+    if (st == SHUNT_OK)
+        check_fresh_reads(&coverage);
     free(coverage.writes.begin);
     free(coverage.writes.op);
     free(coverage.fills.begin);

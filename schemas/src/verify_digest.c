@@ -75,7 +75,8 @@ void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, cons
     const struct shunt_plan_view *view = piece->view;
     uint64_t words[4 + 2 * SHUNT_MAX_DIMS] = {piece->distance, (uint64_t)view->ndim << 32 | view->elem_bytes,
                                               piece->buffer->tensor,
-                                              (uint64_t)piece->buffer->state << 32 | piece->buffer->dtype};
+                                              (uint64_t)shunt_plan_origin_state(piece->buffer) << 32 |
+                                                  shunt_plan_origin_dtype(piece->buffer) << 8 | piece->dtype};
     for (uint32_t d = 0; d < SHUNT_MAX_DIMS; d++) {
         words[4 + d] = (uint64_t)view->shape[d];
         words[4 + SHUNT_MAX_DIMS + d] = (uint64_t)piece->lo[d];

@@ -19,9 +19,14 @@
  * only after round k has unpacked. So inside one round nothing but that round touches its slot,
  * and it is enough to check that the round's packs, sends and receives are disjoint in it.
  *
- * Why reads see the old bytes. Sources are old-side holdings only. Old-only buffers are never a
- * target, kept buffers are a target of pad fills only, and new-only buffers are other memory. So
- * a source keeps its bytes until it is freed, and order inside a round does not matter.
+ * Why reads see the right bytes. Old-only buffers are never a target, and kept buffers are a target
+ * of pad fills only, so both keep their bytes until they are freed. An element of a new buffer is
+ * written once and read only in rounds that begin after its write is done (round k reads what rounds
+ * up to k - depth wrote). So order inside a round does not matter.
+ *
+ * Why an element is cast once at most. A new buffer says what its elements are made from on the old
+ * side. What an op reads is that, or a new buffer made from the same; the casts on the way, those
+ * that the source has behind it included, are then counted (verify_ops.c).
  */
 
 #include "shunt/verify.h"
@@ -46,7 +51,7 @@ struct vpart {
 
 /** What the replay adds up, to compare with the summary. */
 struct vfigures {
-    uint64_t needed_remote, moved, copied, kept, inter_node, intra_node, filled;
+    uint64_t needed_remote, moved, copied, kept, inter_node, intra_node, filled, saved;
     uint64_t max_send, max_recv, from_max, to_max, peak, ops, messages;
     uint32_t max_group_messages, max_peers, rollback_until_round;
 };
@@ -88,9 +93,11 @@ struct vreplay {
     uint32_t device;
     const struct shunt_plan_device *record;
     const struct shunt_plan_part *part;
-    uint8_t *sound;          /* per buffer: its holdings are disjoint and nested */
-    uint32_t *old_sorted;    /* buffers of the old side by (tensor, state) */
-    uint32_t old_count;      /* entries of old_sorted */
+    uint8_t *sound;       /* per buffer: its holdings are disjoint and nested */
+    uint32_t *old_sorted; /* buffers of the old side by (tensor, state) */
+    uint32_t old_count;   /* entries of old_sorted */
+    uint32_t *new_sorted; /* the same of the new side */
+    uint32_t new_count;
     struct vend *targets;    /* per op: what a COPY or UNPACK writes; holding VNONE: nothing that counts */
     uint64_t sent, received; /* payload bytes */
 };
@@ -144,8 +151,9 @@ struct vdigest_message {
 struct vdigest_piece {
     uint64_t distance; /* from the start of the message */
     const struct shunt_plan_view *view;
-    const struct shunt_plan_buffer *buffer; /* which elements: tensor, state, dtype, and the first one */
+    const struct shunt_plan_buffer *buffer; /* which elements: tensor, origin, and the first one */
     const int64_t *lo;
+    unsigned dtype; /* in the message */
 };
 
 /** False if there are no random numbers. */
@@ -188,9 +196,24 @@ enum shunt_status vranks_check(struct verifier *v);
 void vsummary_check(struct verifier *v);
 enum shunt_status vnotes_check(struct verifier *v);
 
-/** Report a source and a target that are not the same elements. Shapes are the same. */
-void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, uint32_t src_device, uint32_t src_buffer,
-                  const struct vend *src);
+/** What an op reads, or a PACK has read for an UNPACK. */
+struct vsource {
+    uint32_t device, buffer;
+    struct vend end;
+    unsigned cast; /* of the pack; SHUNT_CAST_NONE for a copy */
+};
+
+/** Report a source and a target that are not the same elements, or not cast as they should. Shapes are the same. */
+void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, const struct vsource *source);
+
+/** Elements of a box that the holdings of a buffer of this device cover. They are disjoint. */
+uint64_t vbuffers_held(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *buffer);
+/** The old buffer of the device with this tensor and state, or NULL. */
+const struct shunt_plan_buffer *vbuffers_find_old(const struct vreplay *replay, uint32_t tensor, unsigned state);
+/** The same of the new side. */
+const struct shunt_plan_buffer *vbuffers_find_new(const struct vreplay *replay, uint32_t tensor, unsigned state);
+/** Bytes of one element on the wire: the narrower of what it is made from and what it becomes. */
+uint32_t vbuffers_wire_bytes(const struct shunt_plan_buffer *buffer);
 
 /* ---- small things shared by the stages */
 

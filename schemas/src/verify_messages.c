@@ -71,9 +71,16 @@ static const struct shunt_plan_op *op_at(const struct vpart *vp, uint32_t at)
     return &vp->part.ops[vp->op_order[at]];
 }
 
+/* The view of a piece in its slot. */
+static const struct shunt_plan_view *piece_view(const struct vpart *vp, uint32_t at)
+{
+    const struct shunt_plan_op *op = op_at(vp, at);
+    return &vp->part.views[op->kind == SHUNT_OP_UNPACK ? op->src_view : op->dst_view];
+}
+
 static uint64_t piece_bytes(const struct vpart *vp, uint32_t at)
 {
-    return vview_bytes(&vp->part.views[op_at(vp, at)->dst_view]);
+    return vview_bytes(piece_view(vp, at));
 }
 
 /* Each piece of a half round must lie inside one message of a direction; packs also apart from each other. */
@@ -166,7 +173,7 @@ static uint64_t next_distance(const struct pieces *pieces)
 static struct vtext piece_text(const struct pieces *pieces)
 {
     static const int64_t origin[SHUNT_MAX_DIMS];
-    const struct shunt_plan_view *view = &pieces->vp->part.views[op_at(pieces->vp, pieces->at)->dst_view];
+    const struct shunt_plan_view *view = piece_view(pieces->vp, pieces->at);
     return vtext_box(origin, view->shape, view->ndim);
 }
 
@@ -202,12 +209,12 @@ static void match_piece(struct round_check *check, const struct pieces *packs, c
                  vtext_buffer(v, packs->device, pack->src_buffer).text);
         return;
     }
-    struct vend source;
+    struct vsource source = {.device = packs->device, .buffer = pack->src_buffer, .cast = pack->cast};
     uint32_t index = unpacks->vp->op_order[unpacks->at];
     if (check->replay->targets[index].holding != VNONE &&
         vindex_resolve(v, packs->device, pack->src_buffer, &packs->vp->part.views[pack->src_view], pack->src_offset,
-                       &source))
-        vops_compare(check->replay, check->round, index, packs->device, pack->src_buffer, &source);
+                       &source.end))
+        vops_compare(check->replay, check->round, index, &source);
 }
 
 static void match_pieces(struct round_check *check, const struct shunt_plan_message *recv,
@@ -255,6 +262,19 @@ static void check_pair(struct round_check *check, const struct shunt_plan_messag
         match_pieces(check, message, other);
 }
 
+/* The dtype that a piece has in its message; false if it cannot, or if it is cast here and was before or need not be. */
+static bool dtype_in_message(const struct shunt_plan_op *op, const struct shunt_plan_buffer *buffer,
+                             unsigned *dtype_out)
+{
+    bool packs = op->kind == SHUNT_OP_PACK;
+    *dtype_out = buffer->dtype;
+    if (op->cast == SHUNT_CAST_NONE)
+        return true;
+    *dtype_out = packs ? shunt_plan_cast_to(op->cast) : shunt_plan_cast_from(op->cast);
+    return buffer->dtype == (packs ? shunt_plan_cast_from(op->cast) : shunt_plan_cast_to(op->cast)) &&
+           shunt_plan_origin_dtype(buffer) == shunt_plan_cast_from(op->cast);
+}
+
 /* Which elements the next piece is; false if another rule has found fault with it. */
 static bool describe_piece(const struct round_check *check, const struct pieces *pieces, bool packs, struct vend *end,
                            struct vdigest_piece *piece)
@@ -266,10 +286,12 @@ static bool describe_piece(const struct round_check *check, const struct pieces 
                                     .view = &part->views[packs ? op->dst_view : op->src_view],
                                     .buffer = &part->buffers[packs ? op->src_buffer : op->dst_buffer],
                                     .lo = end->lo};
+    bool cast = dtype_in_message(op, piece->buffer, &piece->dtype);
     if (packs)
-        return vindex_resolve(check->v, check->device, op->src_buffer, &part->views[op->src_view], op->src_offset, end);
+        return cast &&
+               vindex_resolve(check->v, check->device, op->src_buffer, &part->views[op->src_view], op->src_offset, end);
     *end = check->replay->targets[index];
-    return end->holding != VNONE;
+    return cast && end->holding != VNONE;
 }
 
 static void digest_message(struct round_check *check, const struct shunt_plan_message *message)

@@ -31,8 +31,8 @@ static bool check_read(struct vreplay *replay, uint32_t round, const struct shun
 {
     const struct shunt_plan_buffer *buffer = buffer_of(replay, op->src_buffer);
     const char *fault = NULL;
-    if (buffer->side == SHUNT_SIDE_TO)
-        fault = "which the old side does not have";
+    if (buffer->side == SHUNT_SIDE_TO && buffer->alloc_round > round)
+        fault = "which a later round allocates";
     else if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < round)
         fault = "which an earlier round has freed";
     else if (!vindex_resolve(replay->v, replay->device, op->src_buffer, &replay->part->views[op->src_view],
@@ -74,38 +74,111 @@ static bool check_fill(struct vreplay *replay, uint32_t round, const struct shun
     return fault == NULL;
 }
 
-void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, uint32_t src_device, uint32_t src_buffer,
-                  const struct vend *src)
+/* What an op may read for a target: what the target is made from, or a new buffer made from the same. */
+static bool same_origin(const struct shunt_plan_buffer *from, const struct shunt_plan_buffer *to)
+{
+    unsigned state = shunt_plan_origin_state(to), dtype = shunt_plan_origin_dtype(to);
+    if (from->tensor != to->tensor)
+        return false;
+    return shunt_plan_origin_state(from) == state && shunt_plan_origin_dtype(from) == dtype;
+}
+
+/* Each cast begins with the dtype that is there, the last one ends with the target's, and there is one at most,
+   counting the one that a new buffer has behind it. */
+static bool cast_rightly(const struct shunt_plan_buffer *from, const struct shunt_plan_buffer *to, unsigned first,
+                         unsigned second)
+{
+    const unsigned casts[] = {first, second};
+    unsigned dtype = from->dtype, count = shunt_plan_origin_dtype(from) != from->dtype;
+    for (int i = 0; i < 2; i++) {
+        if (casts[i] == SHUNT_CAST_NONE)
+            continue;
+        if (dtype != shunt_plan_cast_from(casts[i]))
+            return false;
+        dtype = shunt_plan_cast_to(casts[i]);
+        count++;
+    }
+    return dtype == to->dtype && count <= 1;
+}
+
+static const char *cast_name(unsigned cast)
+{
+    static const char *const names[] = {"no cast", "fp32 to bf16", "bf16 to fp32"};
+    return names[cast];
+}
+
+static void report_cast(struct vreplay *replay, uint32_t round, const struct shunt_plan_op *op,
+                        const struct vsource *source)
+{
+    struct verifier *v = replay->v;
+    const struct shunt_plan_buffer *from = &v->parts[source->device].part.buffers[source->buffer];
+    bool unpack = op->kind == SHUNT_OP_UNPACK;
+    vproblem(v, SHUNT_RULE_COORDINATE, replay->device, round,
+             "%s into %s: %s of device %" PRIu32 " is %s, the target %s made from %s %s; found %s%s%s",
+             op_names[op->kind], vtext_buffer(v, replay->device, op->dst_buffer).text,
+             vtext_buffer(v, source->device, source->buffer).text, source->device, shunt_dtype_name(from->dtype),
+             shunt_dtype_name(buffer_of(replay, op->dst_buffer)->dtype),
+             shunt_state_name(shunt_plan_origin_state(buffer_of(replay, op->dst_buffer))),
+             shunt_dtype_name(shunt_plan_origin_dtype(buffer_of(replay, op->dst_buffer))),
+             unpack ? cast_name(source->cast) : cast_name(op->cast), unpack ? " in the pack and " : "",
+             unpack ? cast_name(op->cast) : "");
+}
+
+static void report_other_box(struct vreplay *replay, uint32_t round, uint32_t op, const struct vsource *source)
 {
     struct verifier *v = replay->v;
     const struct shunt_plan_op *record = &replay->part->ops[op];
-    const struct vend *dst = &replay->targets[op];
-    const struct shunt_plan_buffer *from = &v->parts[src_device].part.buffers[src_buffer];
+    const struct shunt_plan_buffer *from = &v->parts[source->device].part.buffers[source->buffer];
     const struct shunt_plan_buffer *to = buffer_of(replay, record->dst_buffer);
-    bool same_kind = from->tensor == to->tensor && from->state == to->state && from->dtype == to->dtype;
-    if (same_kind && memcmp(src->lo, dst->lo, sizeof(src->lo)) == 0)
-        return;
     const struct shunt_plan_view *view = &replay->part->views[record->dst_view];
     vproblem(v, SHUNT_RULE_COORDINATE, replay->device, round,
              "%s into %s writes %s of %s but device %" PRIu32 " %s %s of %s from %s (%s; source: %s)",
              op_names[record->kind], vtext_buffer(v, replay->device, record->dst_buffer).text,
-             vtext_box(dst->lo, view->shape, view->ndim).text, shunt_dtype_name(to->dtype), src_device,
-             record->kind == SHUNT_OP_UNPACK ? "packed" : "reads", vtext_box(src->lo, view->shape, view->ndim).text,
-             shunt_dtype_name(from->dtype), vtext_buffer(v, src_device, src_buffer).text,
-             vtext_ranks(v, replay->device).text, vtext_ranks(v, src_device).text);
+             vtext_box(replay->targets[op].lo, view->shape, view->ndim).text, shunt_dtype_name(to->dtype),
+             source->device, record->kind == SHUNT_OP_UNPACK ? "packed" : "reads",
+             vtext_box(source->end.lo, view->shape, view->ndim).text, shunt_dtype_name(from->dtype),
+             vtext_buffer(v, source->device, source->buffer).text, vtext_ranks(v, replay->device).text,
+             vtext_ranks(v, source->device).text);
+}
+
+void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, const struct vsource *source)
+{
+    const struct shunt_plan_op *record = &replay->part->ops[op];
+    const struct shunt_plan_buffer *from = &replay->v->parts[source->device].part.buffers[source->buffer];
+    const struct shunt_plan_buffer *to = buffer_of(replay, record->dst_buffer);
+    if (!same_origin(from, to) || memcmp(source->end.lo, replay->targets[op].lo, sizeof(source->end.lo)) != 0)
+        report_other_box(replay, round, op, source);
+    else if (!cast_rightly(from, to, source->cast, record->cast))
+        report_cast(replay, round, record, source);
+}
+
+/* What the device makes from another state, and had not in its own: it would have been sent otherwise. */
+static void add_saved(struct vreplay *replay, const struct shunt_plan_op *op, const struct vend *target)
+{
+    const struct shunt_plan_buffer *buffer = buffer_of(replay, op->dst_buffer);
+    const struct shunt_plan_view *view = &replay->part->views[op->dst_view];
+    if (shunt_plan_origin_state(buffer) == buffer->state)
+        return;
+    const struct shunt_plan_buffer *old = vbuffers_find_old(replay, buffer->tensor, buffer->state);
+    struct vbox box = vbox_of(target->lo, view);
+    uint64_t elements = shunt_plan_view_elements(view);
+    elements -= old != NULL ? vbuffers_held(replay, &box, old) : 0;
+    replay->v->figures.saved += elements * vbuffers_wire_bytes(buffer);
 }
 
 static void check_copy(struct vreplay *replay, uint32_t round, uint32_t index, uint64_t bytes)
 {
     const struct shunt_plan_op *op = &replay->part->ops[index];
-    struct vend source, target;
-    bool readable = check_read(replay, round, op, &source);
+    struct vsource source = {.device = replay->device, .buffer = op->src_buffer};
+    struct vend target;
+    bool readable = check_read(replay, round, op, &source.end);
     replay->v->figures.copied += bytes;
     if (!check_write(replay, round, op, &target))
         return;
     replay->targets[index] = target;
+    add_saved(replay, op, &target);
     if (readable)
-        vops_compare(replay, round, index, replay->device, op->src_buffer, &source);
+        vops_compare(replay, round, index, &source);
 }
 
 /* What the fill costs; where it lies is checked with the pads. */
@@ -140,7 +213,7 @@ static void replay_op(struct vreplay *replay, uint32_t round, uint32_t index)
     default: /* SHUNT_OP_UNPACK, as the reader allows no other */
         if (check_write(replay, round, op, &end))
             replay->targets[index] = end;
-        replay->received += bytes;
+        replay->received += vview_bytes(&replay->part->views[op->src_view]);
         break;
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * No element of a tensor is lost: whatever state of a tensor either side has, each side holds all
- * of it, on any number of devices. Replicas are equal boxes and count once.
+ * No element of a tensor is lost: whatever state of a tensor a side has, it holds all of it, on any
+ * number of devices, and so does the old side of what the new one is made from. The new side may lack
+ * a state of weights, but then for all tensors. Replicas are equal boxes and count once.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,12 +17,20 @@ struct entry {
     uint32_t box;
 };
 
+/* What new buffers of a tensor's state say of themselves: all must say the same. */
+struct made {
+    bool seen;
+    uint8_t dtype, origin_state, origin_dtype;
+};
+
 /*
  * Boxes of all devices by (tensor, state, side). Most are held many times, by replicas and by tensors of
  * equal shape, so that boxes are numbered and groups list numbers.
  */
 struct vspace {
     struct vbox_set boxes;
+    struct made *made;                   /* by tensor and state */
+    bool on_new_side[SHUNT_STATE_COUNT]; /* some tensor has it there */
     uint64_t group_count;
     uint32_t *heads; /* per group: its newest entry + 1 */
     struct entry *entries;
@@ -33,6 +42,11 @@ enum { OLD_SIDE = 0, NEW_SIDE = 1 };
 static uint64_t group_of(uint32_t tensor, uint32_t state, uint32_t side)
 {
     return ((uint64_t)tensor * SHUNT_STATE_COUNT + state) * 2 + side;
+}
+
+static struct made *made_of(const struct vspace *space, uint32_t tensor, uint32_t state)
+{
+    return &space->made[(uint64_t)tensor * SHUNT_STATE_COUNT + state];
 }
 
 static bool on_side(const struct shunt_plan_buffer *buffer, uint32_t side)
@@ -47,7 +61,8 @@ enum shunt_status vspace_open(struct verifier *v)
         return SHUNT_ERR_NOMEM;
     space->group_count = (uint64_t)shunt_plan_tensor_count(v->plan) * SHUNT_STATE_COUNT * 2;
     space->heads = schema_alloc(space->group_count, sizeof(*space->heads));
-    return space->heads != NULL ? SHUNT_OK : SHUNT_ERR_NOMEM;
+    space->made = schema_alloc(space->group_count / 2, sizeof(*space->made));
+    return space->heads != NULL && space->made != NULL ? SHUNT_OK : SHUNT_ERR_NOMEM;
 }
 
 void vspace_close(struct verifier *v)
@@ -56,6 +71,7 @@ void vspace_close(struct verifier *v)
         return;
     vbox_set_finish(&v->space->boxes);
     free(v->space->heads);
+    free(v->space->made);
     free(v->space->entries);
     free(v->space);
 }
@@ -99,11 +115,38 @@ static bool add_holding(struct verifier *v, uint32_t device, const struct shunt_
     return true;
 }
 
+static void report_unlike(struct verifier *v, uint32_t device, uint32_t index, const struct made *first)
+{
+    const struct shunt_plan_buffer *buffer = &v->parts[device].part.buffers[index];
+    vproblem(
+        v, SHUNT_RULE_COORDINATE, device, VNONE, "%s is %s made from %s %s, on another device it is %s made from %s %s",
+        vtext_buffer(v, device, index).text, shunt_dtype_name(buffer->dtype),
+        shunt_state_name(shunt_plan_origin_state(buffer)), shunt_dtype_name(shunt_plan_origin_dtype(buffer)),
+        shunt_dtype_name(first->dtype), shunt_state_name(first->origin_state), shunt_dtype_name(first->origin_dtype));
+}
+
+static void note_made(struct verifier *v, uint32_t device, uint32_t index)
+{
+    const struct shunt_plan_buffer *buffer = &v->parts[device].part.buffers[index];
+    struct made *made = made_of(v->space, buffer->tensor, buffer->state);
+    const struct made own = {.seen = true,
+                             .dtype = buffer->dtype,
+                             .origin_state = (uint8_t)shunt_plan_origin_state(buffer),
+                             .origin_dtype = (uint8_t)shunt_plan_origin_dtype(buffer)};
+    v->space->on_new_side[buffer->state] = true;
+    if (!made->seen)
+        *made = own;
+    if (memcmp(made, &own, sizeof(own)) != 0)
+        report_unlike(v, device, index, made);
+}
+
 enum shunt_status vspace_add(struct verifier *v, uint32_t device)
 {
     const struct shunt_plan_part *part = &v->parts[device].part;
     for (uint32_t i = 0; i < part->header->buffer_count; i++) {
         const struct shunt_plan_buffer *buffer = &part->buffers[i];
+        if (on_side(buffer, NEW_SIDE))
+            note_made(v, device, i);
         for (uint32_t h = 0; h < buffer->holding_count; h++) {
             if (!add_holding(v, device, buffer, buffer->holding_begin + h))
                 return SHUNT_ERR_NOMEM;
@@ -170,13 +213,26 @@ static enum shunt_status check_group(struct verifier *v, uint32_t tensor, uint32
     return answer == VBOX_NOMEM ? SHUNT_ERR_NOMEM : SHUNT_OK;
 }
 
+/* The new side may lack a state of weights, other than the weight, if it does so for all tensors. */
+static bool is_dropped(const struct vspace *space, uint32_t state)
+{
+    return state > SHUNT_STATE_PARAM && state <= SHUNT_STATE_MOMENTUM && !space->on_new_side[state];
+}
+
 static enum shunt_status check_state(struct verifier *v, uint32_t tensor, uint32_t state, struct vbox_list *boxes)
 {
-    uint64_t first = group_of(tensor, state, OLD_SIDE);
-    if (v->space->heads[first] == 0 && v->space->heads[first + 1] == 0)
-        return SHUNT_OK; /* neither side has it */
-    enum shunt_status st = check_group(v, tensor, state, OLD_SIDE, boxes);
-    return st == SHUNT_OK ? check_group(v, tensor, state, NEW_SIDE, boxes) : st;
+    const struct vspace *space = v->space;
+    bool old = space->heads[group_of(tensor, state, OLD_SIDE)] != 0;
+    bool fresh = space->heads[group_of(tensor, state, NEW_SIDE)] != 0;
+    uint32_t origin = made_of(space, tensor, state)->origin_state;
+    enum shunt_status st = SHUNT_OK;
+    if (old)
+        st = check_group(v, tensor, state, OLD_SIDE, boxes);
+    if (st == SHUNT_OK && fresh && (!old || origin != state))
+        st = check_group(v, tensor, origin, OLD_SIDE, boxes);
+    if (st == SHUNT_OK && (fresh || (old && !is_dropped(space, state))))
+        st = check_group(v, tensor, state, NEW_SIDE, boxes);
+    return st;
 }
 
 enum shunt_status vspace_check(struct verifier *v)

@@ -2,6 +2,7 @@
 /* Strided copies, fills and marks against element-by-element references, over random boxes. */
 #include <stdlib.h>
 
+#include "device/cast.h"
 #include "device/copy.h"
 #include "device/walk.h"
 #include "harness.h"
@@ -122,6 +123,74 @@ static void marks_like_the_reference(void)
     }
 }
 
+static void rounds_to_nearest_even(void)
+{
+    static const struct {
+        uint32_t from;
+        uint16_t to;
+    } rows[] = {
+        {0x00000000, 0x0000}, {0x80000000, 0x8000},                       /* zeros keep their signs */
+        {0x3F800000, 0x3F80}, {0x3F807FFF, 0x3F80}, {0x3F808001, 0x3F81}, /* below and above the middle */
+        {0x3F808000, 0x3F80}, {0x3F818000, 0x3F82}, {0xBF818000, 0xBF82}, /* ties go to even */
+        {0x3FFFFFFF, 0x4000}, {0x7F7F7FFF, 0x7F7F},                       /* into the next exponent, and just not */
+        {0x7F7F8000, 0x7F80}, {0x7F7FFFFF, 0x7F80}, {0xFF7FFFFF, 0xFF80}, /* too large: infinity */
+        {0x7F800000, 0x7F80}, {0xFF800000, 0xFF80},                       /* infinities */
+        {0x7F800001, 0x7FC0}, {0xFF80FFFF, 0xFFC0}, {0x7FFFFFFF, 0x7FFF}, /* NaNs stay NaNs */
+        {0x00000001, 0x0000}, {0x00008000, 0x0000}, {0x00008001, 0x0001}, /* subnormals round as well */
+        {0x00018000, 0x0002}, {0x007FFFFF, 0x0080}, {0x80008001, 0x8001},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        CHECK_MSG(cast_to_bf16(rows[i].from) == rows[i].to, "0x%08x became 0x%04x", rows[i].from,
+                  cast_to_bf16(rows[i].from));
+    for (uint32_t half = 0; half <= UINT16_MAX; half++) {
+        uint32_t wide = cast_to_fp32((uint16_t)half);
+        bool nan = (half & 0x7FFF) > 0x7F80;
+        CHECK_EQ_U64(wide, half << 16);
+        CHECK_EQ_U64(cast_to_bf16(wide), nan ? half | 0x40 : half);
+    }
+}
+
+/* Against the middle between two neighbours, in double arithmetic that shares no trick with the cast. */
+static void rounds_like_the_reference(void)
+{
+    for (int trial = 0; trial < 200000; trial++) {
+        uint32_t bits = pick(1u << 16) << 16 | pick(1u << 16);
+        if ((bits & 0x7F800000) == 0x7F800000 || (bits & 0x7FFF0000) == 0x7F7F0000)
+            continue; /* in the table above */
+        uint32_t below = bits & 0xFFFF0000, above = below + 0x10000;
+        float x, lo, hi;
+        memcpy(&x, &bits, 4);
+        memcpy(&lo, &below, 4);
+        memcpy(&hi, &above, 4);
+        double to_lo = (double)x - (double)lo, to_hi = (double)hi - (double)x;
+        to_lo = to_lo < 0 ? -to_lo : to_lo;
+        to_hi = to_hi < 0 ? -to_hi : to_hi;
+        bool up = to_hi < to_lo || (to_hi == to_lo && (below >> 16 & 1) != 0);
+        CHECK_MSG(cast_to_bf16(bits) == (up ? above : below) >> 16, "0x%08x", bits);
+    }
+}
+
+static void casts_like_the_reference(void)
+{
+    static unsigned char src[SPACE], got[SPACE], want[SPACE];
+    for (int trial = 0; trial < TRIALS; trial++) {
+        uint32_t ndim, elem;
+        int64_t shape[SHUNT_MAX_DIMS];
+        unsigned cast = trial % 2 == 0 ? SHUNT_CAST_FP32_BF16 : SHUNT_CAST_BF16_FP32;
+        random_shape(&ndim, &elem, shape);
+        struct shunt_plan_view from = random_view(ndim, cast == SHUNT_CAST_FP32_BF16 ? 4 : 2, shape);
+        struct shunt_plan_view to = random_view(ndim, cast == SHUNT_CAST_FP32_BF16 ? 2 : 4, shape);
+        for (size_t i = 0; i < SPACE; i++)
+            src[i] = (unsigned char)pick(256);
+        memset(got, 0x5A, SPACE);
+        memset(want, 0x5A, SPACE);
+        cast_box(got, &to, src, &from, cast);
+        for (uint64_t i = 0; i < shunt_plan_view_elements(&to); i++)
+            cast_run(want + offset_of(&to, i), src + offset_of(&from, i), 1, cast);
+        CHECK_MSG(memcmp(got, want, SPACE) == 0, "trial %d", trial);
+    }
+}
+
 static void merges_what_is_contiguous(void)
 {
     /* the example in walk.h */
@@ -140,9 +209,9 @@ static void merges_what_is_contiguous(void)
 }
 
 static const struct test_case cases[] = {
-    {"copies_like_the_reference", copies_like_the_reference},
-    {"fills_like_the_reference", fills_like_the_reference},
-    {"marks_like_the_reference", marks_like_the_reference},
+    {"copies_like_the_reference", copies_like_the_reference}, {"fills_like_the_reference", fills_like_the_reference},
+    {"marks_like_the_reference", marks_like_the_reference},   {"rounds_to_nearest_even", rounds_to_nearest_even},
+    {"rounds_like_the_reference", rounds_like_the_reference}, {"casts_like_the_reference", casts_like_the_reference},
     {"merges_what_is_contiguous", merges_what_is_contiguous},
 };
 TEST_MAIN(cases)

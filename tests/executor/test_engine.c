@@ -37,6 +37,32 @@ static void moves_the_tiny_plan(void)
     rig_close(&rig);
 }
 
+static void casts_on_the_way(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_cast(), &tracked);
+    rig_bind(&rig, 5, false);
+    CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+    struct contents_report report = rig_check(&rig, 5, false);
+    CHECK_EQ_U64(report.checked_bytes, 2 * (32 + 64) + 32 + 64);
+    CHECK_EQ_U64(report.wrong_bytes, 0);
+    CHECK_EQ_U64(report.never_bytes, 0);
+    CHECK_STR(report.first, "");
+    CHECK(rig_check(&rig, 6, false).wrong_bytes > report.checked_bytes / 2);
+    uint64_t moved = 0, received = 0, copied = 0;
+    for (uint32_t d = 0; d < 2; d++) {
+        struct shunt_exec_stats stats;
+        shunt_exec_get_stats(rig.execs[d], &stats);
+        moved += stats.sent_bytes;
+        received += stats.received_bytes;
+        copied += stats.copied_bytes;
+    }
+    CHECK_EQ_U64(moved, shunt_plan_get_summary(rig.plan)->moved);
+    CHECK_EQ_U64(received, moved);
+    CHECK_EQ_U64(copied, shunt_plan_get_summary(rig.plan)->local);
+    rig_close(&rig);
+}
+
 static void runs_again_with_other_memory(void)
 {
     /* three runs, each over new memory: the third result is as good as the first */
@@ -404,6 +430,7 @@ static void binds_in_linear_time(void)
 static const struct test_case cases[] = {
     {"moves_the_tiny_plan", moves_the_tiny_plan},
     {"binds_in_linear_time", binds_in_linear_time},
+    {"casts_on_the_way", casts_on_the_way},
     {"runs_again_with_other_memory", runs_again_with_other_memory},
     {"refuses_a_changed_buffer_table", refuses_a_changed_buffer_table},
     {"keeps_to_its_states", keeps_to_its_states},

@@ -52,6 +52,7 @@ struct build *build_create(uint32_t devices, uint32_t rounds, uint32_t depth)
     build->header.device_count = devices;
     build->header.round_count = rounds;
     build->header.overlap_depth = depth;
+    build->header.version_minor = SHUNT_PLAN_VERSION_MINOR;
     build->devices = allocate(devices, sizeof(*build->devices));
     build->parts = allocate(devices, sizeof(*build->parts));
     for (uint32_t d = 0; d < devices; d++) {
@@ -232,7 +233,8 @@ void build_remove_message(struct build *build, uint32_t device, uint32_t index)
 
 static uint64_t op_bytes(struct build *build, uint32_t device, const struct shunt_plan_op *op)
 {
-    const struct shunt_plan_view *view = build_view_at(build, device, op->dst_view);
+    uint32_t index = op->kind == SHUNT_OP_UNPACK ? op->src_view : op->dst_view;
+    const struct shunt_plan_view *view = build_view_at(build, device, index);
     return shunt_plan_view_elements(view) * view->elem_bytes;
 }
 
@@ -476,7 +478,8 @@ static void put_part(struct writer *writer, const struct build *build, uint32_t 
 static void put_plan(struct writer *writer, const struct build *build, const struct shunt_plan_header *header,
                      struct shunt_plan_section *table, struct shunt_plan_device *devices)
 {
-    static const uint32_t record_bytes[SHUNT_PLAN_SECTION_COUNT] = {1, sizeof(struct shunt_plan_summary), 24, 8, 64, 1};
+    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : 256;
+    const uint32_t record_bytes[SHUNT_PLAN_SECTION_COUNT] = {1, summary_bytes, 24, 8, 64, 1};
     put(writer, header, sizeof(*header));
     put(writer, table, SHUNT_PLAN_SECTION_COUNT * sizeof(*table));
     for (uint32_t i = 0; i < SHUNT_PLAN_SECTION_COUNT; i++) {
@@ -484,7 +487,7 @@ static void put_plan(struct writer *writer, const struct build *build, const str
         if (i == 0)
             put(writer, build->strings.at, build->strings.count);
         else if (i == 1)
-            put(writer, &build->summary, sizeof(build->summary));
+            put(writer, &build->summary, summary_bytes);
         else if (i == 2)
             put(writer, build->tensors.at, build->tensors.count * sizeof(struct shunt_plan_tensor));
         else if (i == 3)
@@ -509,7 +512,6 @@ struct image build_encode(const struct build *build)
     memcpy(devices, build->devices, header.device_count * sizeof(*devices));
     memcpy(header.magic, SHUNT_PLAN_MAGIC, sizeof(header.magic));
     header.version_major = SHUNT_PLAN_VERSION_MAJOR;
-    header.version_minor = SHUNT_PLAN_VERSION_MINOR;
     header.header_bytes = sizeof(header);
     header.section_count = SHUNT_PLAN_SECTION_COUNT;
     struct writer writer = {0};

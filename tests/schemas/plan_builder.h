@@ -39,7 +39,7 @@ struct build_part {
 };
 
 struct build {
-    struct shunt_plan_header header; /* counts and digests; the rest is set when encoding */
+    struct shunt_plan_header header; /* counts, digests and minor version; the rest is set when encoding */
     struct shunt_plan_summary summary;
     struct build_table strings, tensors, dims;
     struct shunt_plan_device *devices; /* header.device_count */
@@ -128,6 +128,24 @@ void *image_record(struct image *image, uint32_t device, enum build_part_table t
 struct build *build_tiny(void);
 
 /**
+ * A plan with casts, a dropped state, and weights made from masters: two devices on one node, four
+ * rounds, two staging slots, one tensor w [4,4] in whole rows.
+ *
+ *   param       old: fp32, all on device 0, never read; new: bf16, all on both, made from the master
+ *   master      fp32; old: rows 0-1 on device 0, rows 2-3 on device 1; new: all on both
+ *   exp_avg     old: fp32, rows as the master's; new: bf16, all on device 0
+ *   exp_avg_sq  old: bf16, all on device 0; new: fp32, all on device 1
+ *   momentum    old: fp32, all on device 0; the new side has none
+ *
+ * Masters move in round 0, exp_avg in round 1, exp_avg_sq in round 2. Weights: device 0 makes rows 0-1
+ * in round 0 from its old master and rows 2-3 in round 2 from its new one; device 1 makes rows 2-3 in
+ * round 1 from its old one, and in round 3 receives rows 0-1, cast in the pack.
+ */
+struct build *build_cast(void);
+/** build_account(), and the figures that it cannot know. */
+void build_cast_account(struct build *build);
+
+/**
  * A regular plan of any size: every tensor is cut into rows over all devices, and the new cut is
  * half a chunk further on, so each device copies half a chunk and receives the other half from the
  * next device in two pieces. Two buffers and five ops per tensor and device.
@@ -179,6 +197,40 @@ enum {
     TINY_D2_RECV_0 = 0,
     TINY_D2_RECV_1,
     TINY_D2_RECV_NORM,
+};
+
+/** The same of the plan with casts. */
+enum {
+    CAST_D0_PARAM_OLD,
+    CAST_D0_PARAM_NEW,
+    CAST_D0_MASTER_OLD,
+    CAST_D0_MASTER_NEW,
+    CAST_D0_AVG_OLD,
+    CAST_D0_AVG_NEW,
+    CAST_D0_AVG_SQ,
+    CAST_D0_MOMENTUM,
+    CAST_D1_PARAM_NEW = 0,
+    CAST_D1_MASTER_OLD,
+    CAST_D1_MASTER_NEW,
+    CAST_D1_AVG_OLD,
+    CAST_D1_AVG_SQ_NEW,
+    /* ops, in the order of encoding */
+    CAST_D0_COPY_MASTER = 0,
+    CAST_D0_COPY_PARAM_A,
+    CAST_D0_PACK_MASTER,
+    CAST_D0_UNPACK_MASTER,
+    CAST_D0_COPY_AVG,
+    CAST_D0_UNPACK_AVG,
+    CAST_D0_COPY_PARAM_B,
+    CAST_D0_PACK_AVG_SQ,
+    CAST_D0_PACK_PARAM,
+    CAST_D1_COPY_MASTER = 0,
+    CAST_D1_PACK_MASTER,
+    CAST_D1_UNPACK_MASTER,
+    CAST_D1_COPY_PARAM,
+    CAST_D1_PACK_AVG,
+    CAST_D1_UNPACK_AVG_SQ,
+    CAST_D1_UNPACK_PARAM,
 };
 
 #endif

@@ -24,7 +24,7 @@ static void records_have_no_holes(void)
 {
     CHECK_EQ_U64(sizeof(struct shunt_plan_header), 8 + 4 * 4 + 8 + 5 * 32 + 7 * 4 + 36);
     CHECK_EQ_U64(sizeof(struct shunt_plan_section), 2 * 4 + 2 * 8 + 2 * 4);
-    CHECK_EQ_U64(sizeof(struct shunt_plan_summary), 8 * 4 + 11 * 8 + 3 * 8 + 9 * 8 + 6 * 4 + 8);
+    CHECK_EQ_U64(sizeof(struct shunt_plan_summary), 8 * 4 + 11 * 8 + 3 * 8 + 9 * 8 + 6 * 4 + 2 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_tensor), 2 * 4 + 2 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_device), 4 * 4 + 2 * 8 + 2 * 4 + 3 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_part_header), 8 * 4 + 2 * 8);
@@ -115,6 +115,7 @@ static const struct doc_row doc_rows[] = {
     ROW(summary, replicas_checked),
     ROW(summary, state_notes),
     ROW(summary, ops),
+    ROW(summary, saved),
     ROW(tensor, name),
     ROW(tensor, ndim),
     ROW(tensor, dims),
@@ -150,6 +151,8 @@ static const struct doc_row doc_rows[] = {
     ROW(buffer, holding_count),
     ROW(buffer, alloc_round),
     ROW(buffer, free_round),
+    ROW(buffer, origin_state),
+    ROW(buffer, origin_dtype),
     ROW(buffer, reserved),
     ROW(holding, view),
     ROW(holding, corner),
@@ -165,6 +168,7 @@ static const struct doc_row doc_rows[] = {
     ROW(round, reserved),
     ROW(round, live_bytes),
     ROW(op, kind),
+    ROW(op, cast),
     ROW(op, reserved0),
     ROW(op, src_buffer),
     ROW(op, dst_buffer),

@@ -48,8 +48,9 @@ struct fault {
 static const struct fault faults[] = {
     /* header */
     {"magic", HEADER, 0, 0, 0, 1, 'X', "plan: header: magic is not \"SHUNTPLN\""},
-    {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.1, supported 1.1"},
-    {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 2, "header: version is 1.2, supported 1.1"},
+    {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.2, supported 1.2"},
+    {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 3, "header: version is 1.3, supported 1.2"},
+    {"older version with a newer summary", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 0, "section SUMMARY: record_bytes is 256, expected 248"},
     {"header_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, header_bytes), 264, "header: header_bytes is 264, expected 256"},
     {"file_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, file_bytes), 64, "header: file_bytes is 64, expected "},
     {"no device", HEADER, 0, 0, FIELD(shunt_plan_header, device_count), 0, "header: device_count is 0, allowed 1..1048576"},
@@ -153,7 +154,13 @@ static const struct fault faults[] = {
     {"alloc_round of a kept buffer", BUFFER, 1, 2, FIELD(shunt_plan_buffer, alloc_round), 0, "buffer 2: alloc_round is 0, expected 4294967295"},
     {"free_round", BUFFER, 1, 0, FIELD(shunt_plan_buffer, free_round), 9, "buffer 0: free_round is 9, the table has 2"},
     {"free_round of a new buffer", BUFFER, 1, 1, FIELD(shunt_plan_buffer, free_round), 1, "buffer 1: free_round is 1, expected 4294967295"},
-    {"buffer reserved", BUFFER, 1, 1, FIELD(shunt_plan_buffer, reserved), 1, "buffer 1: reserved is 1"},
+    {"buffer reserved", BUFFER, 1, 1, FIELD(shunt_plan_buffer, reserved[1]), 1, "buffer 1: reserved: byte 1 is 1"},
+    {"origin_state", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_state), 10, "buffer 1: origin_state is 10, allowed 0..9"},
+    {"origin_state of its own", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_state), 1 + SHUNT_STATE_PARAM, "buffer 1: origin_state is 1, the buffer's own: expected 0"},
+    {"origin_state of an old buffer", BUFFER, 1, TINY_D1_EMBED_OLD, FIELD(shunt_plan_buffer, origin_state), 3, "buffer 0: origin_state is 3, allowed 0..0"},
+    {"origin_dtype", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_dtype), 16, "buffer 1: origin_dtype is 16, allowed 0..15"},
+    {"origin_dtype without a cast", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_dtype), 1 + SHUNT_DTYPE_FP16, "buffer 1: origin_dtype is 2 for dtype 0, between which there is no cast"},
+    {"origin_dtype of a kept buffer", BUFFER, 1, TINY_D1_NORM, FIELD(shunt_plan_buffer, origin_dtype), 1 + SHUNT_DTYPE_BF16, "buffer 2: origin_dtype is 1, allowed 0..0"},
     {"holding view", HOLDING, 1, 1, FIELD(shunt_plan_holding, view), 99, "part of device 1 holding 1: view is 99, the table has 13"},
     {"holding view of another ndim", HOLDING, 1, 1, FIELD(shunt_plan_holding, view), 3, "holding 1: ndim of the view is 1, expected 2"},
     {"holding view of another dtype", HOLDING, 1, 1, FIELD(shunt_plan_holding, view), 7, "holding 1: elem_bytes of the view is 4, expected 2"},
@@ -174,7 +181,12 @@ static const struct fault faults[] = {
     {"round reserved", ROUND, 0, 1, FIELD(shunt_plan_round, reserved), 1, "round 1: reserved is 1"},
     /* ops */
     {"op kind", OP, 0, 0, FIELD(shunt_plan_op, kind), 5, "part of device 0 op 0: kind is 5, allowed 1..4"},
-    {"op reserved0", OP, 0, 0, FIELD(shunt_plan_op, reserved0[2]), 1, "op 0: reserved0: byte 2 is 1"},
+    {"op reserved0", OP, 0, 0, FIELD(shunt_plan_op, reserved0[1]), 1, "op 0: reserved0: byte 1 is 1"},
+    {"op cast", OP, 1, TINY_D1_COPY_EMBED, FIELD(shunt_plan_op, cast), 3, "op 0: cast is 3, allowed 1..2"},
+    {"pack that widens", OP, 0, 0, FIELD(shunt_plan_op, cast), SHUNT_CAST_BF16_FP32, "op 0: cast is 2, allowed 1..1"},
+    {"unpack that narrows", OP, 1, TINY_D1_UNPACK_EMBED, FIELD(shunt_plan_op, cast), SHUNT_CAST_FP32_BF16, "op 3: cast is 1, allowed 2..2"},
+    {"fill with a cast", OP, 1, TINY_D1_FILL, FIELD(shunt_plan_op, cast), SHUNT_CAST_FP32_BF16, "op 1: cast is 1, allowed 0..0"},
+    {"cast between equal sizes", OP, 0, 0, FIELD(shunt_plan_op, cast), SHUNT_CAST_FP32_BF16, "op 0: views 5 and 6 have elem_bytes 2 and 2, expected 4 and 2 with cast 1"},
     {"op reserved1", OP, 0, 0, FIELD(shunt_plan_op, reserved1), 1, "op 0: reserved1 is 1"},
     {"unpack before the group", OP, 0, 0, FIELD(shunt_plan_op, kind), SHUNT_OP_UNPACK, "op 0: kind is 4 before the group of round 0"},
     {"pack after the group", OP, 1, TINY_D1_UNPACK_EMBED, FIELD(shunt_plan_op, kind), SHUNT_OP_PACK, "op 3: kind is 2 after the group of round 0"},
@@ -187,7 +199,7 @@ static const struct fault faults[] = {
     {"op target past the buffer", OP, 1, TINY_D1_COPY_EMBED, FIELD(shunt_plan_op, dst_offset), 22, "op 0: target is 12 bytes at offset 22, the buffer is 32"},
     {"op source view", OP, 0, 0, FIELD(shunt_plan_op, src_view), 99, "op 0: src_view is 99, the table has 7"},
     {"op target view", OP, 0, 0, FIELD(shunt_plan_op, dst_view), 99, "op 0: dst_view is 99, the table has 7"},
-    {"op of two shapes", OP, 0, 0, FIELD(shunt_plan_op, src_view), 0, "op 0: views 0 and 6 differ in shape or elem_bytes"},
+    {"op of two shapes", OP, 0, 0, FIELD(shunt_plan_op, src_view), 0, "op 0: views 0 and 6 differ in shape"},
     {"op of another slot", OP, 0, 0, FIELD(shunt_plan_op, dst_buffer), SHUNT_PLAN_STAGING + 1, "op 0: target buffer is 4294967041, round 0 uses staging slot 0"},
     {"pack into a buffer", OP, 0, 0, FIELD(shunt_plan_op, dst_buffer), 0, "op 0: target buffer is 0, round 0 uses staging slot 0"},
     {"staging misaligned", OP, 0, 1, FIELD(shunt_plan_op, dst_offset), 8, "op 1: target is 8, expected a multiple of 16"},
@@ -498,9 +510,8 @@ static void version_1_0_has_no_statement(void)
         struct shunt_plan *plan = NULL;
         struct shunt_err err = {""};
         build->summary.state_notes = with ? build_string(build, statements[0].text) : 0;
+        build->header.version_minor = 0;
         struct image image = build_encode(build);
-        image_header(&image)->version_minor = 0;
-        image_seal(&image);
         enum shunt_status st = shunt_plan_open_memory(image.bytes, image.size, &plan, &err);
         CHECK_MSG((st == SHUNT_OK) == !with, "%s", err.text);
         if (with)

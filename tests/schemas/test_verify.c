@@ -509,7 +509,7 @@ static const struct row rows[] = {
     {"one row off", one_row_off, false, SHUNT_RULE_COORDINATE, "writes [2,5)x[2,4) of bf16 but device 1 packed [3,6)x[2,4)"},
 
     {"read after free", read_after_free, true, SHUNT_RULE_SOURCE, "device 0 round 1: pack reads [0,1)x[0,3) of 4-byte elements at offset 0 of from:exp_avg/flat, which an earlier round has freed"},
-    {"read of a new buffer", read_of_new, false, SHUNT_RULE_SOURCE, "to:param/embed.weight, which the old side does not have"},
+    {"read of a new buffer", read_of_new, false, SHUNT_RULE_SOURCE, "to:param/embed.weight, which is not inside one of its holdings"},
     {"read across holdings", read_across_holdings, false, SHUNT_RULE_SOURCE, "at offset 8 of from:exp_avg/flat, which is not inside one of its holdings"},
     {"read past the end of a row", read_past_row_end, false, SHUNT_RULE_SOURCE, "pack reads [0,3)x[0,2) of 2-byte elements at offset 2 of from:param/embed.weight, which is not inside"},
 
@@ -565,15 +565,16 @@ static const struct row rows[] = {
 };
 /* clang-format on */
 
-static void faults_are_found(void)
+static void find_faults(const struct row *faults, size_t count, struct build *(*make)(void),
+                        void (*account)(struct build *build))
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct row *row = &rows[i];
-        struct build *build = build_tiny();
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &faults[i];
+        struct build *build = make();
         struct shunt_err err = {""};
         row->edit(build);
         if (row->account)
-            build_account(build);
+            account(build);
         enum shunt_status st = verify_build(build, &err);
         CHECK_MSG(st == SHUNT_ERR_VERIFY, "%s: status %s %s", row->name, shunt_status_name(st), err.text);
         CHECK_MSG(reported(row->rule, row->want), "%s: no \"%s: %s\" among", row->name,
@@ -583,7 +584,157 @@ static void faults_are_found(void)
         CHECK_MSG(strcmp(err.text, report.problems[0].text) == 0, "%s: err is \"%s\"", row->name, err.text);
         build_destroy(build);
     }
-    printf("# %zu faults\n", sizeof(rows) / sizeof(rows[0]));
+    printf("# %zu faults\n", count);
+}
+
+static void faults_are_found(void)
+{
+    find_faults(rows, sizeof(rows) / sizeof(rows[0]), build_tiny, build_account);
+}
+
+/* ---- casts and reads of the new side ------------------------------------------------- */
+
+static void cast_missing(struct build *b)
+{
+    struct shunt_plan_op *op = build_op_at(b, 0, CAST_D0_COPY_AVG);
+    op->cast = SHUNT_CAST_NONE;
+    op->src_view = op->dst_view; /* the same shape of 2-byte elements: half of each fp32 */
+}
+
+static void cast_missing_in_pack(struct build *b)
+{
+    struct shunt_plan_op *op = build_op_at(b, 0, CAST_D0_PACK_PARAM);
+    op->cast = SHUNT_CAST_NONE;
+    op->dst_view = op->src_view;
+    b->parts[0].staging_bytes[1] = 32;
+    build_message_at(b, 0, 4)->bytes = 32;
+    build_message_at(b, 1, 4)->bytes = 32;
+    b->parts[1].staging_bytes[1] = 32;
+}
+
+static void cast_of_another_dtype(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_AVG_SQ)->dtype = SHUNT_DTYPE_FP16;
+}
+
+static void cast_where_none_belongs(struct build *b)
+{
+    build_buffer_at(b, 1, CAST_D1_AVG_SQ_NEW)->origin_dtype = 0;
+}
+
+/* fp32 is narrowed in the pack and widened in the unpack: the dtype is right, the value is not. */
+static void cast_twice(struct build *b)
+{
+    uint32_t narrow = build_op_at(b, 0, CAST_D0_PACK_PARAM)->dst_view;
+    struct shunt_plan_op *pack = build_op_at(b, 0, CAST_D0_PACK_MASTER);
+    struct shunt_plan_op *unpack = build_op_at(b, 1, CAST_D1_UNPACK_MASTER);
+    pack->cast = SHUNT_CAST_FP32_BF16;
+    pack->dst_view = narrow;
+    unpack->cast = SHUNT_CAST_BF16_FP32;
+    unpack->src_view = build_op_at(b, 1, CAST_D1_UNPACK_PARAM)->src_view;
+}
+
+static void source_of_another_dtype(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_MASTER_OLD)->dtype = SHUNT_DTYPE_I32;
+}
+
+/* The new master has been through bf16 already, or so it says: from it nothing else is made. */
+static void made_from_a_cast(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_MASTER_NEW)->origin_dtype = 1 + SHUNT_DTYPE_BF16;
+}
+
+static void other_origin_state(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_EXP_AVG;
+    build_buffer_at(b, 1, CAST_D1_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_EXP_AVG;
+}
+
+static void origins_differ(struct build *b)
+{
+    build_buffer_at(b, 1, CAST_D1_PARAM_NEW)->origin_state = 0;
+}
+
+static void origin_lost(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_GRAD;
+    build_buffer_at(b, 1, CAST_D1_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_GRAD;
+}
+
+static void move_op(struct build *b, uint32_t device, uint32_t op, uint32_t round)
+{
+    ((struct build_op *)b->parts[device].ops.at)[op].round = round;
+}
+
+/* The master arrives in round 0: at depth 2 its unpack may still be under way in round 1. */
+static void read_too_early(struct build *b)
+{
+    move_op(b, 0, CAST_D0_COPY_PARAM_B, 1);
+}
+
+static void read_in_the_same_round(struct build *b)
+{
+    move_op(b, 0, CAST_D0_COPY_PARAM_B, 0);
+}
+
+static void read_before_alloc(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_MASTER_NEW)->alloc_round = 3;
+}
+
+static void read_of_the_new_side_outside(struct build *b)
+{
+    build_op_at(b, 0, CAST_D0_COPY_PARAM_B)->src_offset = 8;
+}
+
+static void read_of_other_rows(struct build *b)
+{
+    build_op_at(b, 0, CAST_D0_COPY_PARAM_B)->src_offset = 0;
+}
+
+static void half_dropped(struct build *b)
+{
+    build_buffer(b, 1, 0, SHUNT_STATE_MOMENTUM, SHUNT_DTYPE_FP32, SHUNT_SIDE_TO, 2, I64(2, 4), 0);
+    build_holding(&b->parts[1], 2, I64(0, 0), I64(2, 4), NULL, 0);
+}
+
+static void buffer_dropped(struct build *b)
+{
+    build_buffer_at(b, 0, CAST_D0_MOMENTUM)->state = SHUNT_STATE_BUFFER;
+}
+
+static void saved_wrong(struct build *b)
+{
+    b->summary.saved++;
+}
+
+/* clang-format off */
+static const struct row cast_rows[] = {
+    {"cast missing", cast_missing, false, SHUNT_RULE_SOURCE, "copy reads [0,2)x[0,4) of 2-byte elements at offset 0 of from:exp_avg/w, which is not inside one of its holdings"},
+    {"cast missing in the pack", cast_missing_in_pack, true, SHUNT_RULE_STAGING, "reads [0,2)x[0,4) of 2-byte elements but device 0 packed [0,2)x[0,4) of 4-byte elements of from:master/w"},
+    {"cast of another dtype", cast_of_another_dtype, false, SHUNT_RULE_COORDINATE, "unpack into to:exp_avg_sq/w writes [0,4)x[0,4) of fp32 but device 0 packed [0,4)x[0,4) of fp16"},
+    {"cast where none belongs", cast_where_none_belongs, false, SHUNT_RULE_COORDINATE, "unpack into to:exp_avg_sq/w writes [0,4)x[0,4) of fp32 but device 0 packed [0,4)x[0,4) of bf16"},
+    {"cast twice", cast_twice, true, SHUNT_RULE_COORDINATE, "device 1 round 0: unpack into to:master/w: from:master/w of device 0 is fp32, the target fp32 made from master fp32; found fp32 to bf16 in the pack and bf16 to fp32"},
+    {"made from a cast", made_from_a_cast, false, SHUNT_RULE_COORDINATE, "device 0 round 2: copy into to:param/w writes [2,4)x[0,4) of bf16 but device 0 reads [2,4)x[0,4) of fp32 from to:master/w"},
+    {"source of another dtype", source_of_another_dtype, false, SHUNT_RULE_COORDINATE, "copy into to:param/w writes [0,2)x[0,4) of bf16 but device 0 reads [0,2)x[0,4) of i32 from from:master/w"},
+    {"another state", other_origin_state, false, SHUNT_RULE_COORDINATE, "copy into to:param/w writes [0,2)x[0,4) of bf16 but device 0 reads [0,2)x[0,4) of fp32 from from:master/w"},
+    {"origins differ", origins_differ, false, SHUNT_RULE_COORDINATE, "device 1: to:param/w is bf16 made from param fp32, on another device it is bf16 made from master fp32"},
+    {"origin lost", origin_lost, false, SHUNT_RULE_COVERAGE, "box [0,4)x[0,4) of grad/w is held by no old rank"},
+    {"read too early", read_too_early, true, SHUNT_RULE_SOURCE, "device 0 round 1: copy reads [2,4)x[0,4) of to:master/w, of which round 0 writes a part: expected writes in rounds up to -1"},
+    {"read in the same round", read_in_the_same_round, true, SHUNT_RULE_SOURCE, "device 0 round 0: copy reads [2,4)x[0,4) of to:master/w, of which round 0 writes a part"},
+    {"read before alloc", read_before_alloc, true, SHUNT_RULE_SOURCE, "device 0 round 2: copy reads [0,2)x[0,4) of 4-byte elements at offset 32 of to:master/w, which a later round allocates"},
+    {"read outside a holding", read_of_the_new_side_outside, false, SHUNT_RULE_SOURCE, "to:master/w, which is not inside one of its holdings"},
+    {"read of other rows", read_of_other_rows, false, SHUNT_RULE_COORDINATE, "copy into to:param/w writes [2,4)x[0,4) of bf16 but device 0 reads [0,2)x[0,4) of fp32 from to:master/w"},
+    {"state half dropped", half_dropped, true, SHUNT_RULE_COVERAGE, "box [2,4)x[0,4) of momentum/w is held by no new rank"},
+    {"buffer dropped", buffer_dropped, false, SHUNT_RULE_COVERAGE, "box [0,4)x[0,4) of buffer/w is held by no new rank"},
+    {"saved", saved_wrong, false, SHUNT_RULE_SUMMARY, "saved is 17, the replay has 16"},
+};
+/* clang-format on */
+
+static void faults_of_casts_are_found(void)
+{
+    find_faults(cast_rows, sizeof(cast_rows) / sizeof(cast_rows[0]), build_cast, build_cast_account);
 }
 
 /* ---- the summary's figures --------------------------------------------------------- */
@@ -696,6 +847,44 @@ static void accepts_a_right_statement(void)
     struct build *build = build_tiny();
     build->summary.state_notes = build_string(build, "step\tleft\tw\nflat\tcopied\tw\nfla\tleft\tw\n");
     expect_accepted(build, "statement");
+}
+
+static void accepts_casts(void)
+{
+    struct build *build = build_cast();
+    CHECK_EQ_U64(build->summary.moved, 2 * 32 + 16 + 32 + 16);
+    CHECK_EQ_U64(build->summary.local, 2 * 32 + 3 * 16 + 16);
+    expect_accepted(build, "casts");
+}
+
+/* Older plans have a shorter summary, and nothing of the new kind. */
+static void accepts_older_versions(void)
+{
+    for (uint32_t minor = 0; minor < 2; minor++) {
+        struct build *build = build_tiny();
+        build->header.version_minor = minor;
+        expect_accepted(build, "older version");
+    }
+}
+
+/* At depth 1 the round before is done. */
+static void accepts_early_reads_at_depth_1(void)
+{
+    struct build *build = build_cast();
+    build->header.overlap_depth = 1;
+    for (uint32_t d = 0; d < 2; d++) {
+        build->parts[d].staging_bytes[1] = 0;
+        for (uint32_t i = 0; i < build->parts[d].messages.count; i++)
+            build_message_at(build, d, i)->buffer = SLOT(0);
+        for (uint32_t i = 0; i < build->parts[d].ops.count; i++) {
+            struct shunt_plan_op *op = build_op_at(build, d, i);
+            op->src_buffer = op->src_buffer == SLOT(1) ? SLOT(0) : op->src_buffer;
+            op->dst_buffer = op->dst_buffer == SLOT(1) ? SLOT(0) : op->dst_buffer;
+        }
+    }
+    move_op(build, 0, CAST_D0_COPY_PARAM_B, 1);
+    build_cast_account(build);
+    expect_accepted(build, "depth 1");
 }
 
 /* A fill cut along columns covers the same pads. */
@@ -817,7 +1006,7 @@ static void accepts_strided_holdings_of_a_flat_buffer(void)
 /* Seeds of the fuzzer, written by make_seeds: plans of earlier builds that every later reader must take. */
 static void accepts_stored_plans(void)
 {
-    static const char *const names[] = {"tiny", "one-device", "two-devices", "no-tensors"};
+    static const char *const names[] = {"tiny", "casts", "one-device", "two-devices", "no-tensors"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char path[4096];
         struct shunt_plan *plan = NULL;
@@ -1048,6 +1237,10 @@ static const struct test_case cases[] = {
     {"faults_are_found", faults_are_found},
     {"figures_are_compared", figures_are_compared},
     {"accepts_a_right_statement", accepts_a_right_statement},
+    {"faults_of_casts_are_found", faults_of_casts_are_found},
+    {"accepts_casts", accepts_casts},
+    {"accepts_older_versions", accepts_older_versions},
+    {"accepts_early_reads_at_depth_1", accepts_early_reads_at_depth_1},
     {"accepts_cut_fills", accepts_cut_fills},
     {"accepts_fill_of_kept_pads", accepts_fill_of_kept_pads},
     {"accepts_overlapping_replicas", accepts_overlapping_replicas},

@@ -101,6 +101,28 @@ SHUNT_API uint64_t shunt_plan_view_extent(const struct shunt_plan_view *view);
 /** Product of the shape. */
 SHUNT_API uint64_t shunt_plan_view_elements(const struct shunt_plan_view *view);
 
+/** State and dtype, on the old side, of what the elements of a buffer are made from: as a rule its own. */
+static inline unsigned shunt_plan_origin_state(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->origin_state != 0 ? buffer->origin_state - 1u : buffer->state;
+}
+
+static inline unsigned shunt_plan_origin_dtype(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->origin_dtype != 0 ? buffer->origin_dtype - 1u : buffer->dtype;
+}
+
+/** Dtype of an element before and after a cast that is not SHUNT_CAST_NONE. */
+static inline unsigned shunt_plan_cast_from(unsigned cast)
+{
+    return cast == SHUNT_CAST_FP32_BF16 ? SHUNT_DTYPE_FP32 : SHUNT_DTYPE_BF16;
+}
+
+static inline unsigned shunt_plan_cast_to(unsigned cast)
+{
+    return cast == SHUNT_CAST_FP32_BF16 ? SHUNT_DTYPE_BF16 : SHUNT_DTYPE_FP32;
+}
+
 /** CRC-32C (Castagnoli) of bytes, continued from crc (0 to start). */
 SHUNT_API uint32_t shunt_crc32c(uint32_t crc, const void *bytes, size_t size);
 

@@ -38,7 +38,7 @@ extern "C" {
 
 #define SHUNT_PLAN_MAGIC         "SHUNTPLN"
 #define SHUNT_PLAN_VERSION_MAJOR 1u
-#define SHUNT_PLAN_VERSION_MINOR 1u
+#define SHUNT_PLAN_VERSION_MINOR 2u
 #define SHUNT_PLAN_ALIGN         64u        /* sections and parts start at multiples of this */
 #define SHUNT_PLAN_MESSAGE_ALIGN 16u        /* message offsets and sizes are multiples of this */
 #define SHUNT_PLAN_NONE          UINT32_MAX /* "no round", "no rank", "no buffer" */
@@ -97,7 +97,10 @@ struct shunt_plan_section {
 };
 SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_section) == 32, "section size");
 
-/** Figures. Bytes are payload, without message padding. Seconds are model times on the cluster. */
+/**
+ * Figures. Bytes are payload, without message padding. Seconds are model times on the cluster.
+ * Versions before 1.2 end before `saved`; the gap behind their record is the zero that `saved` then is.
+ */
 struct shunt_plan_summary {
     uint32_t model, from, to, cluster;      /* string offsets: names */
     uint32_t method, solver, solver_status; /* string offsets */
@@ -114,8 +117,10 @@ struct shunt_plan_summary {
     uint32_t replicas_checked;     /* 1 if copies were compared bytewise, which a compiler cannot do: 0 */
     uint32_t state_notes;          /* string offset: what becomes of the state beside the tensors; 0 in version 1.0 */
     uint64_t ops;                  /* op records of all parts, plus allocs and frees */
+    uint64_t saved;                /* not sent, because the device makes it from another state that it holds */
 };
-SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 248, "summary size");
+SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 256, "summary size");
+#define SHUNT_PLAN_SUMMARY_BYTES_1_1 248u
 
 struct shunt_plan_tensor {
     uint32_t name;     /* string offset: global name */
@@ -178,7 +183,10 @@ struct shunt_plan_buffer {
     uint32_t holding_count;
     uint32_t alloc_round; /* SHUNT_PLAN_NONE unless side is TO */
     uint32_t free_round;  /* SHUNT_PLAN_NONE unless side is FROM */
-    uint32_t reserved;    /* zero */
+    /* what its elements are made from on the old side; 0: the buffer's own state, its own dtype. Only if side is TO */
+    uint8_t origin_state; /* 1 + enum shunt_state */
+    uint8_t origin_dtype; /* 1 + enum shunt_dtype */
+    uint8_t reserved[2];  /* zero */
 };
 SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_buffer) == 40, "buffer size");
 
@@ -231,14 +239,22 @@ enum shunt_plan_op_kind {
     SHUNT_OP_UNPACK = 4, /* staging slot of this round -> buffer, after the group */
 };
 
+/** What an op does to each element. Over the network goes the narrower form: a pack only narrows, an unpack only widens. */
+enum shunt_plan_cast {
+    SHUNT_CAST_NONE = 0,
+    SHUNT_CAST_FP32_BF16 = 1, /* to nearest, ties to even; a NaN stays one, made quiet */
+    SHUNT_CAST_BF16_FP32 = 2, /* exact */
+};
+
 /**
- * A strided copy of one box. src_view and dst_view have the same shape and element size.
+ * A strided copy of one box. src_view and dst_view have the same shape and, but for a cast, element size.
  * A staging side is dense row-major (its view says so) at a multiple of 16.
  * FILL has no source: src_buffer is SHUNT_PLAN_NONE, src_view and src_offset 0.
  */
 struct shunt_plan_op {
     uint8_t kind;
-    uint8_t reserved0[3]; /* zero */
+    uint8_t cast;         /* enum shunt_plan_cast */
+    uint8_t reserved0[2]; /* zero */
     uint32_t src_buffer;  /* buffer of this part, or SHUNT_PLAN_STAGING + slot */
     uint32_t dst_buffer;
     uint32_t src_view;
