@@ -76,6 +76,8 @@ static void print_states(const struct cfg_layout *layout)
             continue;
         printf("%s%s %s", s > 0 ? ", " : "", shunt_state_name((unsigned)s),
                shunt_dtype_name((unsigned)layout->state_dtype[s]));
+        if (layout->state_made[s])
+            printf(" from %s", shunt_state_name(cfg_layout_origin(layout, (enum shunt_state)s)));
         fputs(layout->state_scale[s] == CFG_SCALE_SHARD ? " with scales" : "", stdout);
         fputs(layout->state_tier[s] == CFG_TIER_HOST ? " on the host" : "", stdout);
     }
@@ -136,7 +138,7 @@ static void print_item(struct arena *arena, const struct side *side, uint32_t i,
     const struct space_item *item = &side->space->items[i];
     const struct space_family *family = &side->space->families[item->family];
     printf("%-10s %-36s %-5s ", shunt_state_name(item->state),
-           space_tensor_name(arena, family, item->layer, item->expert), shunt_dtype_name(item->dtype));
+           space_tensor_name(arena, family, item->layer, item->expert), shunt_dtype_name(item->dtype[SPACE_FROM]));
     print_shape(variant->ndim, variant->shape);
     printf(" of ");
     print_shape(family->ndim, family->shape);
@@ -198,7 +200,7 @@ static void json_item(struct json *json, struct arena *arena, const struct side 
     json_object_begin(json);
     json_key_string(json, "tensor", space_tensor_name(arena, family, item->layer, item->expert));
     json_key_string(json, "state", shunt_state_name(item->state));
-    json_key_string(json, "dtype", shunt_dtype_name(item->dtype));
+    json_key_string(json, "dtype", shunt_dtype_name(item->dtype[SPACE_FROM]));
     json_key_string(json, "tier", side_tier(side, i) == CFG_TIER_HOST ? "host" : "device");
     json_shape(json, "shape", family->ndim, family->shape);
     json_shape(json, "local_shape", variant->ndim, variant->shape);

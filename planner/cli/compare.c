@@ -49,21 +49,32 @@ static bool same_holding(const struct shunt_plan_part *part, const struct shunt_
            same_view(&part->views[found->view], want->box.ndim, shape, want->stride, elem_bytes);
 }
 
+/** Whether a buffer of the new side says what the layouts say that it is made from. */
+static bool same_origin(const struct comparison *comparison, const struct shunt_plan_buffer *buffer, uint32_t i)
+{
+    const struct space_item *item = &comparison->space->items[i];
+    return comparison->own == SHUNT_SIDE_FROM ||
+           (shunt_plan_origin_state(buffer) == comparison->space->items[item->origin].state &&
+            shunt_plan_origin_dtype(buffer) == item->read_dtype);
+}
+
 static bool same_buffer(const struct comparison *comparison, const struct shunt_plan_part *part,
                         const struct shunt_plan_buffer *buffer, uint32_t i, const struct placement_variant *variant)
 {
     const struct space_item *item = &comparison->space->items[i];
+    enum space_side which = comparison->own == SHUNT_SIDE_FROM ? SPACE_FROM : SPACE_TO;
     int64_t stride[SHUNT_MAX_DIMS];
     placement_dense_strides(variant->ndim, variant->shape, stride);
-    if (buffer->tensor != item->tensor || buffer->state != item->state || buffer->dtype != item->dtype ||
+    if (buffer->tensor != item->tensor || buffer->state != item->state || buffer->dtype != item->dtype[which] ||
         (buffer->tier == SHUNT_TIER_HOST) != (side_tier(comparison->side, i) == CFG_TIER_HOST) ||
-        buffer->holding_count != variant->holding_count ||
-        buffer->bytes != (uint64_t)variant->elements * item->elem_bytes ||
+        !same_origin(comparison, buffer, i) || buffer->holding_count != variant->holding_count ||
+        buffer->bytes != (uint64_t)variant->elements * item->elem_bytes[which] ||
         (buffer->bytes > 0 &&
-         !same_view(&part->views[buffer->view], variant->ndim, variant->shape, stride, item->elem_bytes)))
+         !same_view(&part->views[buffer->view], variant->ndim, variant->shape, stride, item->elem_bytes[which])))
         return false;
     for (uint32_t h = 0; h < variant->holding_count; h++) {
-        if (!same_holding(part, &part->holdings[buffer->holding_begin + h], &variant->holdings[h], item->elem_bytes))
+        if (!same_holding(part, &part->holdings[buffer->holding_begin + h], &variant->holdings[h],
+                          item->elem_bytes[which]))
             return false;
     }
     return true;

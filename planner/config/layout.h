@@ -63,7 +63,7 @@ void cfg_mesh_rules_check(struct cfg_scope *layout_scope);
 /** What the entries under `holdings` must satisfy beside the rest of the document. */
 void cfg_holdings_check(struct cfg_scope *layout_scope);
 
-/** What the entries of `state` must satisfy beside each other. */
+/** What the entries of `state` mean, and must satisfy, beside each other: words in place of dtypes become flags. */
 void cfg_state_settle(struct cfg_scope *layout_scope);
 
 /** Reader of a list of the field's choices, which are states: sets entries of a bool[SHUNT_STATE_COUNT] at its offset. */

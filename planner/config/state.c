@@ -10,16 +10,29 @@
 static const struct cfg_choice tiers[] = {{"device", CFG_TIER_DEVICE}, {"host", CFG_TIER_HOST}, {NULL, 0}};
 static const struct cfg_choice scales[] = {{"none", CFG_SCALE_NONE}, {"per-shard", CFG_SCALE_SHARD}, {NULL, 0}};
 
+/* In place of a dtype: made from another state by the move that makes this layout. */
+#define MADE SHUNT_DTYPE_COUNT
+
+static const char *param_word(unsigned value)
+{
+    return value == MADE ? "from-master" : shunt_dtype_name(value);
+}
+
+static const char *master_word(unsigned value)
+{
+    return value == MADE ? "from-param" : shunt_dtype_name(value);
+}
+
 enum { KEPT_DTYPE, KEPT_TIER, KEPT_SCALE, KEPT_FIELD_COUNT };
 
 /* Fields of one state; they fill the layout itself. */
-#define KEPT_FIELDS(state)                                                                                             \
+#define KEPT_FIELDS(state, words)                                                                                      \
     {                                                                                                                  \
         [KEPT_DTYPE] = {.key = "dtype",                                                                                \
                         .type = CFG_CHOICE,                                                                            \
                         .required = true,                                                                              \
                         CFG_MEMBER(struct cfg_layout, state_dtype[state]),                                             \
-                        .choice_name = shunt_dtype_name,                                                               \
+                        .choice_name = words,                                                                          \
                         .absent = -1,                                                                                  \
                         .help = "Element type"},                                                                       \
         [KEPT_TIER] = {.key = "tier",                                                                                  \
@@ -38,12 +51,12 @@ enum { KEPT_DTYPE, KEPT_TIER, KEPT_SCALE, KEPT_FIELD_COUNT };
     }
 
 static const struct cfg_field kept_fields[][KEPT_FIELD_COUNT] = {
-    [SHUNT_STATE_PARAM] = KEPT_FIELDS(SHUNT_STATE_PARAM),
-    [SHUNT_STATE_GRAD] = KEPT_FIELDS(SHUNT_STATE_GRAD),
-    [SHUNT_STATE_MASTER] = KEPT_FIELDS(SHUNT_STATE_MASTER),
-    [SHUNT_STATE_EXP_AVG] = KEPT_FIELDS(SHUNT_STATE_EXP_AVG),
-    [SHUNT_STATE_EXP_AVG_SQ] = KEPT_FIELDS(SHUNT_STATE_EXP_AVG_SQ),
-    [SHUNT_STATE_MOMENTUM] = KEPT_FIELDS(SHUNT_STATE_MOMENTUM),
+    [SHUNT_STATE_PARAM] = KEPT_FIELDS(SHUNT_STATE_PARAM, param_word),
+    [SHUNT_STATE_GRAD] = KEPT_FIELDS(SHUNT_STATE_GRAD, shunt_dtype_name),
+    [SHUNT_STATE_MASTER] = KEPT_FIELDS(SHUNT_STATE_MASTER, master_word),
+    [SHUNT_STATE_EXP_AVG] = KEPT_FIELDS(SHUNT_STATE_EXP_AVG, shunt_dtype_name),
+    [SHUNT_STATE_EXP_AVG_SQ] = KEPT_FIELDS(SHUNT_STATE_EXP_AVG_SQ, shunt_dtype_name),
+    [SHUNT_STATE_MOMENTUM] = KEPT_FIELDS(SHUNT_STATE_MOMENTUM, shunt_dtype_name),
 };
 
 #define KEPT_TABLE(state) [state] = {.fields = kept_fields[state], .field_count = KEPT_FIELD_COUNT}
@@ -64,25 +77,25 @@ static bool read_kept(const struct cfg_site *site, const struct cfg_field *field
 
 /* ---- the states that are kept ----------------------------------------------------------------- */
 
-#define STATE_FIELD(state, state_key, state_help)                                                                      \
+#define STATE_FIELD(state, state_key, words, state_help)                                                               \
     [state] = {.key = state_key,                                                                                       \
                .type = CFG_CUSTOM,                                                                                     \
                .required = (state) == SHUNT_STATE_PARAM,                                                               \
                .read = read_kept,                                                                                      \
                .table = &kept_tables[state],                                                                           \
-               .choice_name = shunt_dtype_name,                                                                        \
+               .choice_name = words,                                                                                   \
                .expected = "a dtype, such as `bf16`, or {dtype: fp32, tier: host}",                                    \
                .help = state_help}
 
 static const struct cfg_field state_fields[] = {
-    STATE_FIELD(SHUNT_STATE_PARAM, "param", "The weights"),
-    STATE_FIELD(SHUNT_STATE_GRAD, "grad", "Gradients, reduced"),
-    STATE_FIELD(
-        SHUNT_STATE_MASTER, "master",
-        "Master copy of the weights; i16: the low halves of fp32 values whose high halves are the bf16 weights"),
-    STATE_FIELD(SHUNT_STATE_EXP_AVG, "exp_avg", "First moment of Adam"),
-    STATE_FIELD(SHUNT_STATE_EXP_AVG_SQ, "exp_avg_sq", "Second moment of Adam"),
-    STATE_FIELD(SHUNT_STATE_MOMENTUM, "momentum", "Momentum of SGD-like optimizers"),
+    STATE_FIELD(SHUNT_STATE_PARAM, "param", param_word, "The weights; from-master: bf16, made from the master"),
+    STATE_FIELD(SHUNT_STATE_GRAD, "grad", shunt_dtype_name, "Gradients, reduced"),
+    STATE_FIELD(SHUNT_STATE_MASTER, "master", master_word,
+                "Master copy of the weights; i16: the low halves of fp32 values whose high halves are the bf16 "
+                "weights; from-param: fp32, made from the weights"),
+    STATE_FIELD(SHUNT_STATE_EXP_AVG, "exp_avg", shunt_dtype_name, "First moment of Adam"),
+    STATE_FIELD(SHUNT_STATE_EXP_AVG_SQ, "exp_avg_sq", shunt_dtype_name, "Second moment of Adam"),
+    STATE_FIELD(SHUNT_STATE_MOMENTUM, "momentum", shunt_dtype_name, "Momentum of SGD-like optimizers"),
 };
 
 /* Dtypes that optimizers keep with scales, or without. */
@@ -123,9 +136,34 @@ static void check_remainder(const struct cfg_scope *scope)
                          shunt_dtype_name((unsigned)param));
 }
 
+enum shunt_state cfg_layout_origin(const struct cfg_layout *layout, enum shunt_state state)
+{
+    if (!layout->state_made[state])
+        return state;
+    return state == SHUNT_STATE_PARAM ? SHUNT_STATE_MASTER : SHUNT_STATE_PARAM;
+}
+
+/* The words become a flag and a dtype. */
+static void settle_made(struct cfg_layout *layout, enum shunt_state state, enum shunt_dtype dtype)
+{
+    layout->state_made[state] = layout->state_dtype[state] == MADE;
+    if (layout->state_made[state])
+        layout->state_dtype[state] = (int32_t)dtype;
+}
+
 void cfg_state_settle(struct cfg_scope *scope)
 {
-    const struct cfg_layout *layout = scope->object;
+    struct cfg_layout *layout = scope->object;
+    settle_made(layout, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16);
+    settle_made(layout, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32);
+    if (layout->state_made[SHUNT_STATE_PARAM] && layout->state_made[SHUNT_STATE_MASTER])
+        cfg_scope_report(scope, "state.master",
+                         "found `from-param` beside `param: from-master`, expected one of the two at most");
+    int32_t master = layout->state_dtype[SHUNT_STATE_MASTER];
+    if (layout->state_made[SHUNT_STATE_PARAM] && master >= 0 && master != SHUNT_DTYPE_FP32)
+        cfg_scope_report(scope, "state.master",
+                         "found `%s` beside `param: from-master`, expected fp32 (not supported: casts from %s)",
+                         shunt_dtype_name((unsigned)master), shunt_dtype_name((unsigned)master));
     for (unsigned s = 0; s < sizeof(state_fields) / sizeof(state_fields[0]); s++) {
         if (layout->state_dtype[s] >= 0)
             check_scale(scope, s);

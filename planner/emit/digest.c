@@ -236,7 +236,7 @@ static void print_axes(FILE *file, const struct cfg_layout *layout)
 static void print_states(FILE *file, const struct cfg_layout *layout)
 {
     for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
-        fprintf(file, " %d", (int)layout->state_dtype[s]);
+        fprintf(file, " %d%s", (int)layout->state_dtype[s], layout->state_made[s] ? " made" : "");
         if (layout->state_tier[s] != CFG_TIER_DEVICE || layout->state_scale[s] == CFG_SCALE_SHARD)
             fprintf(file, ":%d:%d", (int)layout->state_tier[s], (int)(layout->state_scale[s] == CFG_SCALE_SHARD));
     }

@@ -31,12 +31,16 @@ static void lower_unit(const struct problem *problem, const struct unit *unit, u
                                     .taker = piece->taker,
                                     .item = job->item,
                                     .cell = piece->cell,
+                                    .fresh = piece->fresh,
                                     .slice = unit->chunk % unit->chunking.slices,
                                     .slices = unit->chunking.slices};
         struct box box = transfer_box(&transfer);
         if (box_empty(&box))
             continue;
-        transfer.bytes = (uint64_t)box_volume(&box) * job->elem_bytes;
+        uint32_t new_bytes = problem->route->space->items[job->item].elem_bytes[SPACE_TO];
+        transfer.written = (uint64_t)box_volume(&box) * new_bytes;
+        transfer.bytes =
+            transfer.source == transfer.taker ? transfer.written : (uint64_t)box_volume(&box) * job->elem_bytes;
         out->items[out->count++] = transfer;
     }
 }
@@ -89,7 +93,7 @@ static void place_sends(const struct problem *problem, const struct transfer_lis
             continue;
         if (fill[transfer->taker] == 0)
             touched[touched_count++] = transfer->taker;
-        uint32_t elem_bytes = problem->route->space->items[transfer->item].elem_bytes;
+        uint32_t elem_bytes = problem->route->space->items[transfer->item].wire_bytes;
         transfer->message_offset = fill[transfer->taker];
         fill[transfer->taker] += problem_aligned_bytes((int64_t)(transfer->bytes / elem_bytes), elem_bytes);
     }

@@ -80,26 +80,40 @@ static void add_holding(struct part *part, const struct placement_holding *holdi
     record->offset = (uint64_t)holding->offset * elem_bytes;
 }
 
+/** What the elements of a new buffer are made from, where that is not the same on the old side. */
+static void set_origin(const struct part *part, uint32_t i, struct shunt_plan_buffer *buffer)
+{
+    const struct space_item *item = &part->space->items[i];
+    if (item->origin != i)
+        buffer->origin_state = (uint8_t)(1 + part->space->items[item->origin].state);
+    if (item->read_dtype != item->dtype[SPACE_TO])
+        buffer->origin_dtype = (uint8_t)(1 + item->read_dtype);
+}
+
 static uint32_t add_buffer(struct part *part, uint32_t i, const struct placement_variant *variant,
                            enum shunt_plan_side plan_side)
 {
     const struct route *route = part->input->problem->route;
     const struct space_item *item = &part->space->items[i];
     enum cfg_tier tier = side_tier(plan_side == SHUNT_SIDE_TO ? route->to : route->from, i);
+    enum space_side side = plan_side == SHUNT_SIDE_TO ? SPACE_TO : SPACE_FROM;
+    uint32_t elem_bytes = item->elem_bytes[side];
     struct shunt_plan_buffer *buffer = VEC_PUSH(part->arena, &part->buffers);
     *buffer = (struct shunt_plan_buffer){.tensor = item->tensor,
                                          .state = item->state,
-                                         .dtype = item->dtype,
+                                         .dtype = item->dtype[side],
                                          .side = (uint8_t)plan_side,
                                          .tier = tier == CFG_TIER_HOST ? SHUNT_TIER_HOST : SHUNT_TIER_DEVICE,
-                                         .bytes = (uint64_t)variant->elements * item->elem_bytes,
-                                         .view = add_local_view(part, variant, item->elem_bytes),
+                                         .bytes = (uint64_t)variant->elements * elem_bytes,
+                                         .view = add_local_view(part, variant, elem_bytes),
                                          .holding_begin = (uint32_t)part->holdings.count,
                                          .holding_count = variant->holding_count,
                                          .alloc_round = SHUNT_PLAN_NONE,
                                          .free_round = SHUNT_PLAN_NONE};
+    if (side == SPACE_TO)
+        set_origin(part, i, buffer);
     for (uint32_t h = 0; h < variant->holding_count; h++)
-        add_holding(part, &variant->holdings[h], item->elem_bytes);
+        add_holding(part, &variant->holdings[h], elem_bytes);
     return (uint32_t)part->buffers.count;
 }
 
@@ -171,7 +185,10 @@ static void set_lifetimes(struct part *part)
     }
     for (uint32_t n = 0; !part->input->rounds->hold_old && n < reads->count; n++) {
         const struct transfer *transfer = &lowered->transfers[reads->transfers[n]];
-        struct shunt_plan_buffer *buffer = &part->buffers.items[part->from_buffer[transfer->item] - 1];
+        if (transfer->fresh)
+            continue;
+        uint32_t read = part->from_buffer[part->space->items[transfer->item].origin];
+        struct shunt_plan_buffer *buffer = &part->buffers.items[read - 1];
         if (buffer->side == SHUNT_SIDE_FROM) /* others may read a kept buffer too */
             buffer->free_round = transfer->round;
     }
@@ -189,22 +206,27 @@ static void locate(struct part *part, const struct placement_holding *holding, c
     *view_out = add_view(part, box->ndim, shape, holding->stride, elem_bytes);
 }
 
-/** The holding of this device that contains a cell. */
-static const struct placement_holding *own_origin(const struct part *part, const struct transfer *transfer)
+/** The holding of a side's placement on this device that contains a cell. */
+static const struct placement_holding *own_origin(const struct side *side, uint32_t item, uint32_t rank,
+                                                  const struct route_origin *origins, uint32_t count)
 {
-    const struct placement *placement = side_placement(part->input->problem->route->from, transfer->item);
-    uint32_t variant = placement_variant_of(placement, part->from_rank), o = 0;
-    while (transfer->cell->origins[o].variant != variant)
-        o++;
-    return &placement->variants[variant].holdings[transfer->cell->origins[o].holding];
+    const struct placement *placement = side_placement(side, item);
+    uint32_t variant = placement_variant_of(placement, rank);
+    return &placement->variants[variant].holdings[route_find_origin(origins, count, variant)->holding];
 }
 
 static void locate_source(struct part *part, const struct transfer *transfer, const struct box *box,
                           struct shunt_plan_op *op)
 {
-    locate(part, own_origin(part, transfer), box, part->space->items[transfer->item].elem_bytes, &op->src_offset,
-           &op->src_view);
-    op->src_buffer = part->from_buffer[transfer->item] - 1;
+    const struct route *route = part->input->problem->route;
+    const struct route_cell *cell = transfer->cell;
+    uint32_t origin = part->space->items[transfer->item].origin;
+    enum space_side which = transfer->fresh ? SPACE_TO : SPACE_FROM;
+    const struct placement_holding *holding =
+        transfer->fresh ? own_origin(route->to, origin, part->to_rank, cell->fresh, cell->fresh_count)
+                        : own_origin(route->from, origin, part->from_rank, cell->origins, cell->origin_count);
+    locate(part, holding, box, part->space->items[origin].elem_bytes[which], &op->src_offset, &op->src_view);
+    op->src_buffer = (transfer->fresh ? part->to_buffer[origin] : part->from_buffer[origin]) - 1;
 }
 
 static void locate_target(struct part *part, const struct transfer *transfer, const struct box *box,
@@ -212,16 +234,35 @@ static void locate_target(struct part *part, const struct transfer *transfer, co
 {
     const struct placement *placement = side_placement(part->input->problem->route->to, transfer->item);
     const struct placement_variant *variant = &placement->variants[transfer->cell->to_variant];
-    locate(part, &variant->holdings[transfer->cell->to_holding], box, part->space->items[transfer->item].elem_bytes,
-           &op->dst_offset, &op->dst_view);
+    locate(part, &variant->holdings[transfer->cell->to_holding], box,
+           part->space->items[transfer->item].elem_bytes[SPACE_TO], &op->dst_offset, &op->dst_view);
     op->dst_buffer = part->to_buffer[transfer->item] - 1;
+}
+
+/** The cast from one form of an element to another; there are two such pairs of sizes only. */
+static uint8_t cast_between(uint32_t from_bytes, uint32_t to_bytes)
+{
+    if (from_bytes == to_bytes)
+        return SHUNT_CAST_NONE;
+    return from_bytes > to_bytes ? SHUNT_CAST_FP32_BF16 : SHUNT_CAST_BF16_FP32;
+}
+
+static void set_cast(const struct part *part, const struct transfer *transfer, struct shunt_plan_op *op)
+{
+    const struct space_item *item = &part->space->items[transfer->item];
+    uint32_t read = shunt_dtype_bytes(item->read_dtype), written = item->elem_bytes[SPACE_TO];
+    if (op->kind == SHUNT_OP_COPY)
+        op->cast = cast_between(read, written);
+    else
+        op->cast =
+            op->kind == SHUNT_OP_PACK ? cast_between(read, item->wire_bytes) : cast_between(item->wire_bytes, written);
 }
 
 static uint32_t staging_view(struct part *part, const struct transfer *transfer, const struct box *box)
 {
     int64_t shape[SHUNT_MAX_DIMS];
     box_shape(box, shape);
-    return add_dense_view(part, box->ndim, shape, part->space->items[transfer->item].elem_bytes);
+    return add_dense_view(part, box->ndim, shape, part->space->items[transfer->item].wire_bytes);
 }
 
 static int compare_fills(const void *a, const void *b)
@@ -251,7 +292,7 @@ static void list_fills(struct part *part)
 static void emit_pad(struct part *part, const struct fill *fill, const struct placement_variant *variant,
                      const struct box *pad)
 {
-    uint32_t elem_bytes = part->space->items[fill->item].elem_bytes;
+    uint32_t elem_bytes = part->space->items[fill->item].elem_bytes[SPACE_TO];
     int64_t shape[SHUNT_MAX_DIMS], stride[SHUNT_MAX_DIMS], offset = 0;
     placement_dense_strides(variant->ndim, variant->shape, stride);
     for (uint32_t d = 0; d < variant->ndim; d++)
@@ -280,12 +321,14 @@ static void emit_read(struct part *part, const struct transfer *transfer, uint32
     if (transfer->source == transfer->taker) {
         op->kind = SHUNT_OP_COPY;
         locate_target(part, transfer, &box, op);
+        set_cast(part, transfer, op);
         return;
     }
     op->kind = SHUNT_OP_PACK;
     op->dst_buffer = SHUNT_PLAN_STAGING + slot;
     op->dst_offset = part->input->send_base[transfer->taker] + transfer->message_offset;
     op->dst_view = staging_view(part, transfer, &box);
+    set_cast(part, transfer, op);
 }
 
 static void emit_unpack(struct part *part, const struct transfer *transfer, uint32_t slot)
@@ -297,6 +340,7 @@ static void emit_unpack(struct part *part, const struct transfer *transfer, uint
     op->src_offset = part->input->recv_base[transfer->source] + transfer->message_offset;
     op->src_view = staging_view(part, transfer, &box);
     locate_target(part, transfer, &box, op);
+    set_cast(part, transfer, op);
 }
 
 static int compare_peers(const void *a, const void *b)
@@ -320,7 +364,7 @@ static void emit_messages(struct part *part, const struct transfer_list *list, u
         if (transfer->source == transfer->taker)
             continue;
         uint32_t peer = direction == SHUNT_SEND ? transfer->taker : transfer->source;
-        uint32_t elem_bytes = part->space->items[transfer->item].elem_bytes;
+        uint32_t elem_bytes = part->space->items[transfer->item].wire_bytes;
         if (size[peer] == 0)
             part->input->peers[count++] = peer;
         size[peer] =

@@ -50,7 +50,7 @@ static void add_transfer(const struct world *world, struct port_load *loads, con
         uint64_t *received = inside ? &in->node_in : &in->net_in;
         *sent += transfer->bytes;
         *received += transfer->bytes;
-        in->unpacked += transfer->bytes;
+        in->unpacked += transfer->written;
         out->messages += transfer->message_offset == 0;
         in->messages += transfer->message_offset == 0;
         raise_time(world->cluster, in, time);

@@ -18,6 +18,21 @@ struct tally {
     uint32_t stamp;
 };
 
+/** Elements of a cell that the taker's old buffer of the item itself holds. */
+static int64_t held_before(const struct route *route, const struct route_type *type, const struct route_piece *piece)
+{
+    const struct placement *own = route_own(route, type);
+    uint32_t rank = route->world->devices[piece->taker].from_rank;
+    uint32_t variant = own == NULL || rank == WORLD_NO_RANK ? PLACEMENT_NO_VARIANT : placement_variant_of(own, rank);
+    int64_t elements = 0;
+    for (uint32_t h = 0; variant != PLACEMENT_NO_VARIANT && h < own->variants[variant].holding_count; h++) {
+        struct box common;
+        if (box_intersect(&own->variants[variant].holdings[h].box, &piece->cell->box, &common))
+            elements += box_volume(&common);
+    }
+    return elements;
+}
+
 static void tally_sends(const struct route *route, const struct route_type *type, uint32_t index, struct tally *tally,
                         struct route_figures *figures)
 {
@@ -25,7 +40,7 @@ static void tally_sends(const struct route *route, const struct route_type *type
     const struct world_device *devices = route->world->devices;
     for (uint32_t i = 0; i < type->item_count; i++) {
         uint32_t source = route_source(type, i, index);
-        uint64_t bytes = (uint64_t)piece->cell->elements * route->space->items[type->items[i]].elem_bytes;
+        uint64_t bytes = (uint64_t)piece->cell->elements * route->space->items[type->items[i]].wire_bytes;
         tally->sent[source] += bytes;
         if (devices[source].node == devices[piece->taker].node)
             figures->intra_node += bytes;
@@ -43,24 +58,44 @@ static bool node_holds(const struct route *route, const struct route_piece *piec
     return false;
 }
 
-/** Count a piece for the bounds; `bytes` is that of all items of its type. */
-static void tally_bounds(const struct route *route, const struct route_piece *piece, uint64_t bytes, bool first_of_cell,
-                         struct tally *tally, struct route_figures *figures)
+/** Whether the origin's new side brings a cell into a node: what is made from it then need not enter. */
+static bool node_makes(const struct route *route, const struct route_type *type, const struct route_cell *cell,
+                       uint32_t node)
 {
+    const struct placement *fresh = route_fresh(route, type);
+    for (uint32_t o = 0; fresh != NULL && o < cell->fresh_count; o++) {
+        const struct placement_variant *variant = &fresh->variants[cell->fresh[o].variant];
+        for (uint32_t r = 0; r < variant->rank_count; r++) {
+            if (route->world->devices[route->world->to_device[variant->ranks[r]]].node == node)
+                return true;
+        }
+    }
+    return false;
+}
+
+/**
+ * Count a piece for the bounds; `bytes` is that of all items of its type. What is made from another item may
+ * also leave its holders in the form of that one: it counts where it arrives alone.
+ */
+static void tally_bounds(const struct route *route, const struct route_type *type, const struct route_piece *piece,
+                         bool first_of_cell, struct tally *tally, struct route_figures *figures)
+{
+    uint64_t bytes = (uint64_t)piece->cell->elements * type->wire_bytes;
     const struct world_device *devices = route->world->devices;
     uint32_t node = devices[piece->taker].node;
     uint32_t first = devices[piece->candidates[0]].node;
     uint32_t last = devices[piece->candidates[piece->candidate_count - 1]].node;
     tally->missing[piece->taker] += bytes;
-    if (first_of_cell && piece->candidate_count == 1)
+    if (first_of_cell && piece->candidate_count == 1 && !type->key.derived)
         tally->only_here[piece->candidates[0]] += bytes;
-    if (node_holds(route, piece, node) || tally->node_stamp[node] == tally->stamp)
+    if (node_holds(route, piece, node) || tally->node_stamp[node] == tally->stamp ||
+        node_makes(route, type, piece->cell, node))
         return;
     tally->node_stamp[node] = tally->stamp;
     tally->node_missing[node] += bytes;
     figures->inter_node_lower_bound += bytes;
     /* holders ascend by node: all in one node when the first and the last agree; leaves it at least once */
-    if (first == last && tally->node_stamp[first] != tally->stamp) {
+    if (first == last && tally->node_stamp[first] != tally->stamp && !type->key.derived) {
         tally->node_stamp[first] = tally->stamp;
         tally->node_only[first] += bytes;
     }
@@ -72,20 +107,22 @@ static void tally_type(const struct route *route, const struct route_type *type,
     const struct placement *to = route_to(route, type);
     for (uint32_t p = 0; p < type->piece_count; p++) {
         const struct route_piece *piece = &type->pieces[p];
-        uint64_t bytes = (uint64_t)piece->cell->elements * type->elem_bytes;
-        if (piece->candidate_count == 0) {
-            figures->local += bytes;
-        } else {
-            figures->needed_remote += bytes;
+        uint64_t elements = (uint64_t)piece->cell->elements;
+        if (piece->candidate_count > 0) {
+            figures->needed_remote += elements * type->wire_bytes;
             tally_sends(route, type, p, tally, figures);
+            continue;
         }
+        figures->local += elements * type->new_bytes;
+        if (type->key.derived)
+            figures->saved += (elements - (uint64_t)held_before(route, type, piece)) * type->wire_bytes;
     }
     for (uint32_t t = 0; t < type->taker_count; t++) {
         const struct placement_variant *variant = &to->variants[type->takers[t].variant];
         uint64_t pad = (uint64_t)placement_pad_elements(variant);
-        figures->filled += pad * type->elem_bytes;
+        figures->filled += pad * type->new_bytes;
         if (type->takers[t].kept)
-            figures->kept += ((uint64_t)variant->elements - pad) * type->elem_bytes;
+            figures->kept += ((uint64_t)variant->elements - pad) * type->new_bytes;
     }
 }
 
@@ -115,7 +152,7 @@ static void tally_type_bounds(struct arena *arena, const struct route *route, co
         bool first = piece->cell != cell;
         cell = piece->cell;
         tally->stamp += first;
-        tally_bounds(route, piece, (uint64_t)cell->elements * type->elem_bytes, first, tally, figures);
+        tally_bounds(route, type, piece, first, tally, figures);
     }
 }
 

@@ -6,19 +6,18 @@
 
 typedef VEC(struct box) box_list;
 
-static const struct route_origin *add_origin(struct arena *arena, const struct route_cell *cell,
+static const struct route_origin *add_origin(struct arena *arena, const struct route_origin *before, uint32_t count,
                                              struct route_origin origin)
 {
-    struct route_origin *origins = ARENA_NEW(arena, struct route_origin, cell->origin_count + 1);
-    if (cell->origin_count > 0)
-        memcpy(origins, cell->origins, cell->origin_count * sizeof(*origins));
-    origins[cell->origin_count] = origin;
+    struct route_origin *origins = ARENA_NEW(arena, struct route_origin, count + 1);
+    if (count > 0)
+        memcpy(origins, before, count * sizeof(*origins));
+    origins[count] = origin;
     return origins;
 }
 
-/** Cut cell c along `common`, which lies in it; the common part also comes from `origin`. */
-static void split_cell(struct arena *arena, cell_list *cells, size_t c, const struct box *common,
-                       struct route_origin origin)
+/** Cut cell c along `common`, which lies in it and becomes the cell; the rest is appended. */
+static struct route_cell *cut_cell(struct arena *arena, cell_list *cells, size_t c, const struct box *common)
 {
     struct box rest[BOX_MAX_PARTS];
     uint32_t count = box_subtract(&cells->items[c].box, common, rest);
@@ -31,8 +30,39 @@ static void split_cell(struct arena *arena, cell_list *cells, size_t c, const st
     struct route_cell *cell = &cells->items[c];
     cell->box = *common;
     cell->elements = box_volume(common);
-    cell->origins = add_origin(arena, cell, origin);
+    return cell;
+}
+
+/** Cut cell c along `common`, which lies in it; the common part also comes from `origin`. */
+static void split_cell(struct arena *arena, cell_list *cells, size_t c, const struct box *common,
+                       struct route_origin origin)
+{
+    struct route_cell *cell = cut_cell(arena, cells, c, common);
+    cell->origins = add_origin(arena, cell->origins, cell->origin_count, origin);
     cell->origin_count++;
+}
+
+static void cut_fresh(struct arena *arena, const struct box *box, struct route_origin origin, size_t begin,
+                      cell_list *cells)
+{
+    struct box common;
+    /* what is cut off on the way stands behind, and does not meet the box */
+    for (size_t c = begin; c < cells->count; c++) {
+        if (!box_intersect(box, &cells->items[c].box, &common))
+            continue;
+        struct route_cell *cell = cut_cell(arena, cells, c, &common);
+        cell->fresh = add_origin(arena, cell->fresh, cell->fresh_count, origin);
+        cell->fresh_count++;
+    }
+}
+
+void overlay_fresh(struct arena *arena, const struct placement *fresh, size_t begin, cell_list *cells)
+{
+    for (uint32_t v = 0; v < fresh->variant_count; v++) {
+        for (uint32_t h = 0; h < fresh->variants[v].holding_count; h++)
+            cut_fresh(arena, &fresh->variants[v].holdings[h].box, (struct route_origin){.variant = v, .holding = h},
+                      begin, cells);
+    }
 }
 
 /** Overlap of the pending boxes with cell c: splits the cell, and takes the overlap out of the pending ones. */
@@ -58,7 +88,7 @@ static void push_cell(struct arena *arena, cell_list *cells, const struct box *b
     *cell = *model;
     cell->box = *box;
     cell->elements = box_volume(box);
-    cell->origins = add_origin(arena, cell, origin);
+    cell->origins = add_origin(arena, NULL, 0, origin);
     cell->origin_count = 1;
 }
 

@@ -9,6 +9,8 @@
  *
  *     copy A  |----a----|---b---|        cells  |--a,c--|a,d|--b,d--|
  *     copy B  |---c---|----d----|
+ *
+ * Where the items are made from others, cells are cut along the new holdings of those as well.
  */
 
 #include "routing/route.h"
@@ -25,6 +27,9 @@ struct overlay {
 };
 
 void overlay_init(struct arena *arena, const struct placement *from, struct overlay *overlay_out);
+
+/** Cut cells[begin, ...) along the holdings of the origin's new placement, and say which contain them. */
+void overlay_fresh(struct arena *arena, const struct placement *fresh, size_t begin, cell_list *cells);
 
 /** Append the cells of holding `to_holding` of variant `to_variant`; their numbers stay 0. */
 void overlay_holding(struct arena *arena, struct overlay *overlay, const struct placement *to, uint32_t to_variant,

@@ -69,13 +69,18 @@ static enum shunt_status intersect(struct arena *arena, const struct route *rout
                                    struct variant_cells **cells_out, struct shunt_err *err)
 {
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
+    const struct placement *fresh = route_fresh(route, type);
     struct variant_cells *all = ARENA_NEW(arena, struct variant_cells, to->variant_count);
     struct overlay overlay;
     overlay_init(arena, from, &overlay);
     for (uint32_t v = 0; v < to->variant_count; v++) {
         cell_list cells = {0};
-        for (uint32_t h = 0; h < to->variants[v].holding_count; h++)
+        for (uint32_t h = 0; h < to->variants[v].holding_count; h++) {
+            size_t begin = cells.count;
             overlay_holding(arena, &overlay, to, v, h, &cells);
+            if (fresh != NULL)
+                overlay_fresh(arena, fresh, begin, &cells);
+        }
         all[v].count = (uint32_t)cells.count;
         all[v].cells = cells.items;
         for (size_t c = 0; c < cells.count; c++)
@@ -100,16 +105,27 @@ static int compare_givers(const void *a, const void *b)
     return (x->device > y->device) - (x->device < y->device);
 }
 
+/** Devices of a placement of the old side, ascending. */
+static struct route_giver *list_holders(struct arena *arena, const struct route *route,
+                                        const struct placement *placement, uint32_t *count_out)
+{
+    *count_out = placement == NULL ? 0 : placement->member_count;
+    struct route_giver *holders = ARENA_NEW(arena, struct route_giver, *count_out);
+    for (uint32_t m = 0; m < *count_out; m++)
+        holders[m] = (struct route_giver){.device = route->world->from_device[placement->members[m].rank],
+                                          .variant = placement->members[m].variant};
+    if (*count_out > 0)
+        qsort(holders, *count_out, sizeof(*holders), compare_givers);
+    return holders;
+}
+
 static void list_givers(struct arena *arena, const struct route *route, struct route_type *type)
 {
-    const struct placement *from = route_from(route, type);
-    type->givers = ARENA_NEW(arena, struct route_giver, from->member_count);
-    type->giver_count = from->member_count;
-    for (uint32_t m = 0; m < from->member_count; m++)
-        type->givers[m] = (struct route_giver){.device = route->world->from_device[from->members[m].rank],
-                                               .variant = from->members[m].variant};
-    if (type->giver_count > 0)
-        qsort(type->givers, type->giver_count, sizeof(*type->givers), compare_givers);
+    type->givers = list_holders(arena, route, route_from(route, type), &type->giver_count);
+    type->owners = type->givers;
+    type->owner_count = type->giver_count;
+    if (type->key.derived)
+        type->owners = list_holders(arena, route, route_own(route, type), &type->owner_count);
 }
 
 static void list_takers(struct arena *arena, const struct route *route, struct route_type *type)
@@ -129,7 +145,7 @@ static void mark_kept(const struct route *route, struct route_type *type)
 {
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
     uint32_t g = 0;
-    for (uint32_t t = 0; t < type->taker_count && !type->changes_tier; t++) {
+    for (uint32_t t = 0; t < type->taker_count && !type->key.remade; t++) {
         struct route_taker *taker = &type->takers[t];
         while (g < type->giver_count && type->givers[g].device < taker->device)
             g++;
@@ -203,6 +219,16 @@ static uint32_t *cell_candidates(struct arena *arena, const struct route_cell *c
     return merged;
 }
 
+/** Whether the new side of the origin covers a cell on the device. */
+static bool is_fresh(const struct route *route, const struct placement *fresh, const struct route_cell *cell,
+                     uint32_t device)
+{
+    if (fresh == NULL || cell->fresh_count == 0)
+        return false;
+    uint32_t variant = placement_variant_of(fresh, route->world->devices[device].to_rank);
+    return variant != PLACEMENT_NO_VARIANT && route_find_origin(cell->fresh, cell->fresh_count, variant) != NULL;
+}
+
 static void list_pieces(struct arena *arena, const struct route *route, struct route_type *type,
                         const struct variant_cells *cells)
 {
@@ -226,6 +252,9 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
             piece->spread = t + n;
             if (contains(candidates[n], candidate_counts[n], taker->device))
                 continue;
+            piece->fresh = is_fresh(route, route_fresh(route, type), cell, taker->device);
+            if (piece->fresh)
+                continue;
             piece->candidates = candidates[n];
             piece->candidate_count = candidate_counts[n];
         }
@@ -234,29 +263,42 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
     type->piece_count = (uint32_t)pieces.count;
 }
 
-/** Types by their pair of placements and whether the tier changes, found through an open-addressing table. */
+/** Types by their keys, found through an open-addressing table. */
 struct type_table {
     VEC(struct route_type) types;
     uint32_t *slots;   /* type + 1; 0: free */
     size_t slot_count; /* power of two, at least twice the number of items */
 };
 
-static uint32_t find_type(struct arena *arena, struct type_table *table, uint32_t from_placement, uint32_t to_placement,
-                          bool changes_tier)
+static struct route_key key_of(const struct route *route, uint32_t item)
 {
-    uint64_t key = ((uint64_t)from_placement << 32 | to_placement) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t slot = (size_t)(key >> 32) & (table->slot_count - 1);
+    const struct space_item *record = &route->space->items[item];
+    uint32_t origin = record->origin;
+    return (struct route_key){.from = route->from->item_placement[origin],
+                              .to = route->to->item_placement[item],
+                              .own = route->from->item_placement[item],
+                              .fresh = record->fresh ? route->to->item_placement[origin] : SIDE_KEEPS_NONE,
+                              .remade = space_is_remade(route->space, item) ||
+                                        side_tier(route->from, item) != side_tier(route->to, item),
+                              .derived = origin != item};
+}
+
+static bool same_key(const struct route_key *a, const struct route_key *b)
+{
+    return a->from == b->from && a->to == b->to && a->own == b->own && a->fresh == b->fresh && a->remade == b->remade &&
+           a->derived == b->derived;
+}
+
+static uint32_t find_type(struct arena *arena, struct type_table *table, const struct route_key *key)
+{
+    uint64_t hash = ((uint64_t)key->from << 32 | key->to) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t slot = (size_t)(hash >> 32) & (table->slot_count - 1);
     while (table->slots[slot] != 0) {
-        const struct route_type *type = &table->types.items[table->slots[slot] - 1];
-        if (type->from_placement == from_placement && type->to_placement == to_placement &&
-            type->changes_tier == changes_tier)
+        if (same_key(&table->types.items[table->slots[slot] - 1].key, key))
             return table->slots[slot] - 1;
         slot = (slot + 1) & (table->slot_count - 1);
     }
-    struct route_type *type = VEC_PUSH(arena, &table->types);
-    type->from_placement = from_placement;
-    type->to_placement = to_placement;
-    type->changes_tier = changes_tier;
+    VEC_PUSH(arena, &table->types)->key = *key;
     table->slots[slot] = (uint32_t)table->types.count;
     return (uint32_t)table->types.count - 1;
 }
@@ -271,12 +313,12 @@ static void group_items(struct arena *arena, struct route *route)
     route->item_type = ARENA_NEW(arena, uint32_t, space->item_count);
     route->item_index = ARENA_NEW(arena, uint32_t, space->item_count);
     for (uint32_t i = 0; i < space->item_count; i++) {
-        bool changes_tier = side_tier(route->from, i) != side_tier(route->to, i);
-        uint32_t t =
-            find_type(arena, &table, route->from->item_placement[i], route->to->item_placement[i], changes_tier);
+        struct route_key key = key_of(route, i);
+        uint32_t t = find_type(arena, &table, &key);
         route->item_type[i] = t;
         route->item_index[i] = table.types.items[t].item_count++;
-        table.types.items[t].elem_bytes += space->items[i].elem_bytes;
+        table.types.items[t].wire_bytes += space->items[i].wire_bytes;
+        table.types.items[t].new_bytes += space->items[i].elem_bytes[SPACE_TO];
     }
     route->types = table.types.items;
     route->type_count = (uint32_t)table.types.count;
@@ -292,10 +334,12 @@ enum shunt_status pieces_build(struct arena *arena, struct route *route, struct 
     for (uint32_t t = 0; t < route->type_count; t++) {
         struct route_type *type = &route->types[t];
         struct variant_cells *cells;
+        list_givers(arena, route, type);
+        if (type->key.to == SIDE_KEEPS_NONE)
+            continue; /* dropped */
         enum shunt_status status = intersect(arena, route, type, &cells, err);
         if (status != SHUNT_OK)
             return status;
-        list_givers(arena, route, type);
         list_takers(arena, route, type);
         mark_kept(route, type);
         list_pieces(arena, route, type, cells);

@@ -5,10 +5,14 @@
 /**
  * Routing: from two sides to pieces with a chosen source each.
  *
- * All items with the same old and the same new placement form a type (those that change their
- * tier another than those that do not): they are intersected once. A cell is the intersection of one old holding with one new holding; a piece is a cell
+ * All items with the same old and the same new placement, made the same way, form a type: they are
+ * intersected once. A cell is the intersection of one old holding with one new holding; a piece is a cell
  * that one device must get, either from its own old buffer (local) or from one of the holders.
  * Only the choice of the source is made per item, to spread load over replicas.
+ *
+ * An item may be made from another one (weights from their master): then "old" means the old side of
+ * that other item, its origin. Where the origin's new side covers a cell on the taker itself, the piece
+ * is made from there once it has arrived, and is never sent: it is fresh.
  */
 
 #include "space/world.h"
@@ -26,6 +30,8 @@ struct route_cell {
     uint32_t to_variant, to_holding;
     uint32_t origin_count;
     const struct route_origin *origins; /* distinct variants */
+    uint32_t fresh_count;
+    const struct route_origin *fresh; /* the same of the origin's new side, if the item is made from another one */
 };
 
 /** A device that must hold a variant of a type's items afterwards. */
@@ -35,29 +41,39 @@ struct route_taker {
     bool kept; /* its old buffer is the new buffer, byte for byte (pads aside) */
 };
 
-/** A device that holds a variant of a type's items before. */
+/** A device that holds a variant of a type's items, or of their origins, before. */
 struct route_giver {
     uint32_t device;
     uint32_t variant;
-    bool kept;
+    bool kept; /* of owners only */
 };
 
 struct route_piece {
     const struct route_cell *cell;
     uint32_t taker;           /* device */
     uint32_t spread;          /* differs between pieces of one source and of one taker: tells them into groups */
+    bool fresh;               /* a local copy from the new buffer of the origin */
     uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
     const uint32_t *candidates;
 };
 
+/** What tells types apart. Placements of sides that do not keep the item are SIDE_KEEPS_NONE. */
+struct route_key {
+    uint32_t from, to; /* of the origin on the old side, of the item on the new one */
+    uint32_t own;      /* of the item on the old side */
+    uint32_t fresh;    /* of the origin on the new side, where pieces may be fresh */
+    bool remade;       /* cast, made from another item or moved to another memory: no buffer can be kept */
+    bool derived;      /* made from another item */
+};
+
 struct route_type {
-    uint32_t from_placement, to_placement;
-    bool changes_tier; /* old and new buffers live in unlike memory: none is kept */
+    struct route_key key;
     uint32_t item_count;
-    uint32_t *items;     /* ascending */
-    uint64_t elem_bytes; /* sum over the items: bytes of one element in all of them */
-    uint32_t giver_count, taker_count, piece_count, cell_count;
-    struct route_giver *givers; /* ascending device */
+    uint32_t *items;                /* ascending */
+    uint64_t wire_bytes, new_bytes; /* sums over the items: one element of all of them when sent, and on the new side */
+    uint32_t giver_count, owner_count, taker_count, piece_count, cell_count;
+    struct route_giver *givers; /* ascending device: old holders of what is read */
+    struct route_giver *owners; /* ascending device: old holders of the items; the givers, unless derived */
     struct route_taker *takers; /* ascending device */
     struct route_piece *pieces;
     uint32_t *sources; /* device that sends, by [index in items][piece]; the taker itself for a local copy */
@@ -97,15 +113,41 @@ static inline uint32_t route_source(const struct route_type *type, uint32_t inde
     return type->sources[(size_t)index * type->piece_count + piece];
 }
 
-/** Placements of a type. */
+/** Placements of a type; NULL where there is none. */
+static inline const struct placement *route_placement(const struct side *side, uint32_t placement)
+{
+    return placement == SIDE_KEEPS_NONE ? NULL : &side->placements[placement];
+}
+
 static inline const struct placement *route_from(const struct route *route, const struct route_type *type)
 {
-    return &route->from->placements[type->from_placement];
+    return route_placement(route->from, type->key.from);
 }
 
 static inline const struct placement *route_to(const struct route *route, const struct route_type *type)
 {
-    return &route->to->placements[type->to_placement];
+    return route_placement(route->to, type->key.to);
+}
+
+static inline const struct placement *route_own(const struct route *route, const struct route_type *type)
+{
+    return route_placement(route->from, type->key.own);
+}
+
+static inline const struct placement *route_fresh(const struct route *route, const struct route_type *type)
+{
+    return route_placement(route->to, type->key.fresh);
+}
+
+/** The one of some origins that is of this variant; NULL if none is. */
+static inline const struct route_origin *route_find_origin(const struct route_origin *origins, uint32_t count,
+                                                           uint32_t variant)
+{
+    for (uint32_t o = 0; o < count; o++) {
+        if (origins[o].variant == variant)
+            return &origins[o];
+    }
+    return NULL;
 }
 
 #endif

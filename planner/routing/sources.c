@@ -48,7 +48,7 @@ static void assign_piece(const struct route *route, struct route_type *type, uin
         bool inside = route->world->devices[piece->candidates[begin]].node == route->world->devices[piece->taker].node;
         uint64_t *load = inside ? loads->intra : loads->inter;
         *source = least_loaded(load, piece->candidates, begin, end);
-        load[*source] += (uint64_t)piece->cell->elements * route->space->items[type->items[i]].elem_bytes;
+        load[*source] += (uint64_t)piece->cell->elements * route->space->items[type->items[i]].wire_bytes;
     }
 }
 
@@ -72,7 +72,7 @@ static uint64_t largest_bytes(const struct route *route, const struct route_type
 {
     uint32_t widest = 0;
     for (uint32_t i = 0; i < type->item_count; i++) {
-        uint32_t bytes = route->space->items[type->items[i]].elem_bytes;
+        uint32_t bytes = route->space->items[type->items[i]].wire_bytes;
         widest = bytes > widest ? bytes : widest;
     }
     return (uint64_t)piece->cell->elements * widest;

@@ -11,7 +11,7 @@ struct candidate {
     double change; /* of the potential, per byte */
 };
 
-/** Jobs of one type and element size, in order. */
+/** Jobs of one type and element sizes, in order. */
 struct kind {
     uint32_t count, next;
     uint32_t *jobs;
@@ -24,9 +24,10 @@ struct kinds {
     struct kind *kinds;
 };
 
-static bool same_kind(const struct job *a, const struct job *b)
+static bool same_kind(const struct problem *problem, const struct job *a, const struct job *b)
 {
-    return a->type == b->type && a->elem_bytes == b->elem_bytes;
+    const struct space_item *x = &problem->route->space->items[a->item], *y = &problem->route->space->items[b->item];
+    return a->type == b->type && memcmp(x->elem_bytes, y->elem_bytes, sizeof(x->elem_bytes)) == 0;
 }
 
 /** A type's jobs are not contiguous (layers alternate between states), but its kinds are few. */
@@ -40,7 +41,7 @@ static struct kinds list_kinds(struct arena *arena, const struct problem *proble
     for (uint32_t j = 0; j < problem->job_count; j++) {
         const struct job *job = &problem->jobs[j];
         uint32_t k = last_of_type[job->type];
-        while (k != 0 && !same_kind(&problem->jobs[first_job.items[k - 1]], job))
+        while (k != 0 && !same_kind(problem, &problem->jobs[first_job.items[k - 1]], job))
             k = previous[k - 1];
         if (k == 0) {
             *VEC_PUSH(arena, &list) = (struct kind){.weighed = UINT32_MAX};
@@ -61,6 +62,27 @@ static struct kinds list_kinds(struct arena *arena, const struct problem *proble
         kind->jobs[kind->count++] = j;
     }
     return (struct kinds){.count = (uint32_t)list.count, .kinds = list.items};
+}
+
+/** The same order, but a job that comes after another one stands right behind it where it stood before. */
+static uint32_t *order_pairs(struct arena *arena, const struct problem *problem, uint32_t *order)
+{
+    uint32_t *follower = ARENA_NEW(arena, uint32_t, problem->job_count); /* + 1: waits for the job */
+    uint32_t *ordered = ARENA_NEW(arena, uint32_t, problem->job_count);
+    bool *done = ARENA_NEW(arena, bool, problem->job_count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < problem->job_count; i++) {
+        uint32_t j = order[i], after = problem->jobs[j].after;
+        if (after != JOB_NONE && !done[after]) {
+            follower[after] = j + 1; /* nothing else waits for it */
+            continue;
+        }
+        ordered[count++] = j;
+        done[j] = true;
+        if (follower[j] != 0)
+            ordered[count++] = follower[j] - 1;
+    }
+    return ordered;
 }
 
 struct mixed_key {
@@ -92,7 +114,7 @@ uint32_t *order_mixed(struct arena *arena, const struct problem *problem)
         qsort(keys, problem->job_count, sizeof(*keys), compare_keys);
     for (uint32_t j = 0; j < problem->job_count; j++)
         order[j] = keys[j].job;
-    return order;
+    return order_pairs(arena, problem, order);
 }
 
 #define POTENTIAL_STEEPNESS 60.0
@@ -105,6 +127,7 @@ struct potential {
     uint64_t *memory; /* by device: buffers live now */
     uint64_t *peak;   /* by device */
     uint64_t highest; /* max of peak */
+    bool *done;       /* by job */
     double *weight;   /* by device: exp(60 (memory - limit) / limit) */
     double **growth;  /* by job and memory entry: exp(60 net / limit) - 1 */
     double limit;
@@ -152,6 +175,7 @@ static void potential_init(struct arena *arena, const struct problem *problem, s
     uint64_t limit = problem->from_max > problem->to_max ? problem->from_max : problem->to_max;
     potential->problem = problem;
     potential->limit = limit > 0 ? (double)limit : 1.0;
+    potential->done = ARENA_NEW(arena, bool, problem->job_count);
     potential->memory = ARENA_NEW(arena, uint64_t, devices);
     potential->weight = ARENA_NEW(arena, double, devices);
     potential->growth = ARENA_NEW(arena, double *, problem->job_count);
@@ -216,6 +240,7 @@ static bool better(const struct candidate *a, const struct candidate *b, uint64_
 static void run_job(struct potential *potential, uint32_t j)
 {
     const struct job *job = &potential->problem->jobs[j];
+    potential->done[j] = true;
     for (uint32_t m = 0; m < job->memory_count; m++) {
         uint32_t d = job->memory[m].device;
         uint64_t live = potential->memory[d] + job->memory[m].alloc;
@@ -232,7 +257,13 @@ static void run_job(struct potential *potential, uint32_t j)
 /** Kinds that still have jobs. Beyond this many, each step looks at a moving sample only. */
 #define SAMPLE_KINDS 384u
 
-/** Best of the open kinds [begin, begin + count), taken round the end. */
+static bool is_blocked(const struct potential *potential, uint32_t j)
+{
+    uint32_t after = potential->problem->jobs[j].after;
+    return after != JOB_NONE && !potential->done[after];
+}
+
+/** Best of the open kinds [begin, begin + count), taken round the end; UINT32_MAX when all of them wait for others. */
 static uint32_t best_kind(const struct potential *potential, const struct kinds *kinds, const uint32_t *open,
                           uint32_t open_count, uint32_t begin, uint32_t count)
 {
@@ -240,7 +271,10 @@ static uint32_t best_kind(const struct potential *potential, const struct kinds 
     uint32_t best_place = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = (begin + i) % open_count;
-        const struct candidate *candidate = weigh_kind(potential, &kinds->kinds[open[place]]);
+        struct kind *kind = &kinds->kinds[open[place]];
+        if (is_blocked(potential, kind->jobs[kind->next]))
+            continue;
+        const struct candidate *candidate = weigh_kind(potential, kind);
         if (best_place == UINT32_MAX || better(candidate, &best, potential->highest)) {
             best_place = place;
             best = *candidate;
@@ -263,6 +297,8 @@ uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, u
         bool all = open_count <= SAMPLE_KINDS;
         uint32_t place = best_kind(&potential, &kinds, open, open_count, all ? 0 : begin % open_count,
                                    all ? open_count : SAMPLE_KINDS);
+        if (place == UINT32_MAX) /* what they wait for is elsewhere */
+            place = best_kind(&potential, &kinds, open, open_count, 0, open_count);
         struct kind *kind = &kinds.kinds[open[place]];
         order[n] = kind->jobs[kind->next++];
         kind->weighed = UINT32_MAX;

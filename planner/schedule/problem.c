@@ -12,7 +12,8 @@ uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes)
 /** Per-device sums of the job at hand; only the entries of its devices are ever non-zero. */
 struct scratch {
     uint64_t *traffic;
-    bool *reads;
+    bool *reads; /* the old buffer of the job's origin */
+    bool *lent;  /* the old buffer of the job's item, read by the job that makes another item from it */
 };
 
 static void count_traffic(const struct problem *problem, struct job *job, struct scratch *scratch)
@@ -22,7 +23,8 @@ static void count_traffic(const struct problem *problem, struct job *job, struct
     for (uint32_t p = 0; p < type->piece_count; p++) {
         const struct route_piece *piece = &type->pieces[p];
         uint32_t source = route_source(type, job->index, p);
-        scratch->reads[source] = true;
+        job->reads_new = job->reads_new || piece->fresh;
+        scratch->reads[source] = scratch->reads[source] || !piece->fresh;
         if (source == piece->taker)
             continue;
         uint64_t bytes = problem_aligned_bytes(piece->cell->elements, job->elem_bytes);
@@ -30,6 +32,30 @@ static void count_traffic(const struct problem *problem, struct job *job, struct
         scratch->traffic[source] += bytes;
         scratch->traffic[piece->taker] += bytes;
         job->bytes += (uint64_t)piece->cell->elements * job->elem_bytes;
+    }
+}
+
+/** Item that is made from this one; the item itself when none is. */
+static uint32_t find_borrower(const struct space *space, uint32_t item)
+{
+    const struct space_family *family = &space->families[space->items[item].family];
+    uint32_t begin = item - (item - family->item_begin) % family->state_count;
+    for (uint32_t i = begin; i < begin + family->state_count; i++) {
+        if (i != item && space->items[i].origin == item)
+            return i;
+    }
+    return item;
+}
+
+/** Mark (or clear) the devices whose old buffers of the job's item another job reads. */
+static void mark_lent(const struct problem *problem, const struct job *job, struct scratch *scratch, bool lent)
+{
+    const struct route *route = problem->route;
+    uint32_t borrower = find_borrower(route->space, job->item);
+    const struct route_type *type = &route->types[route->item_type[borrower]];
+    for (uint32_t p = 0; borrower != job->item && p < type->piece_count; p++) {
+        if (!type->pieces[p].fresh)
+            scratch->lent[route_source(type, route->item_index[borrower], p)] = lent;
     }
 }
 
@@ -44,42 +70,82 @@ static struct job_memory *find_memory(struct arena *arena, struct job *job, uint
     return memory;
 }
 
-/** Bytes of one element of an item that count under the cap. */
-static uint64_t counted_bytes(const struct side *side, const struct job *job)
+/** Bytes of one element of an item on a side that count under the cap. */
+static uint64_t counted_bytes(const struct side *side, enum space_side which, uint32_t item)
 {
-    return side_tier(side, job->item) == CFG_TIER_HOST ? 0 : job->elem_bytes;
+    return side_tier(side, item) == CFG_TIER_HOST ? 0 : side->space->items[item].elem_bytes[which];
 }
 
-/** Merge the type's givers and takers, both ascending, into the job's memory and the device sums. */
-static void count_memory(struct arena *arena, struct problem *problem, struct job *job, struct scratch *scratch)
+static bool owner_keeps(const struct route_type *type, uint32_t device)
+{
+    uint32_t lo = 0, hi = type->owner_count;
+    while (lo < hi) {
+        uint32_t middle = (lo + hi) / 2;
+        if (type->owners[middle].device < device)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo < type->owner_count && type->owners[lo].device == device && type->owners[lo].kept;
+}
+
+/** Old and new buffers of the job's item in the sums of their devices; old ones that nobody reads. */
+static void sum_buffers(struct problem *problem, const struct job *job, const struct scratch *scratch)
 {
     const struct route *route = problem->route;
     const struct route_type *type = &route->types[job->type];
-    const struct placement_variant *from_variants = route_from(route, type)->variants;
-    const struct placement_variant *to_variants = route_to(route, type)->variants;
-    uint64_t from_bytes = counted_bytes(route->from, job), to_bytes = counted_bytes(route->to, job);
+    uint64_t old_bytes = counted_bytes(route->from, SPACE_FROM, job->item);
+    uint64_t new_bytes = counted_bytes(route->to, SPACE_TO, job->item);
+    for (uint32_t o = 0; o < type->owner_count; o++) {
+        const struct route_giver *owner = &type->owners[o];
+        struct problem_device *sums = &problem->devices[owner->device];
+        uint64_t bytes = (uint64_t)route_own(route, type)->variants[owner->variant].elements * old_bytes;
+        bool read = (scratch->reads[owner->device] && !type->key.derived) || scratch->lent[owner->device];
+        sums->from += bytes;
+        if (owner->kept || read)
+            continue;
+        sums->unread += bytes;
+        problem->frees_unread = true;
+    }
+    for (uint32_t t = 0; t < type->taker_count; t++) {
+        const struct route_taker *taker = &type->takers[t];
+        problem->devices[taker->device].to +=
+            (uint64_t)route_to(route, type)->variants[taker->variant].elements * new_bytes;
+    }
+}
+
+/** Whether the job releases the old buffer that it reads on a device: it is not kept, and no later job reads it. */
+static bool releases(const struct route *route, const struct job *job, const struct route_giver *giver,
+                     const struct scratch *scratch)
+{
+    const struct route_type *type = &route->types[job->type];
+    if (!scratch->reads[giver->device] || scratch->lent[giver->device])
+        return false;
+    uint32_t origin = route->space->items[job->item].origin;
+    return type->key.derived ? !owner_keeps(&route->types[route->item_type[origin]], giver->device) : !giver->kept;
+}
+
+/** Merge the type's givers and takers, both ascending, into the job's memory. */
+static void count_memory(struct arena *arena, const struct problem *problem, struct job *job,
+                         const struct scratch *scratch)
+{
+    const struct route *route = problem->route;
+    const struct route_type *type = &route->types[job->type];
+    uint64_t read_bytes = counted_bytes(route->from, SPACE_FROM, route->space->items[job->item].origin);
+    uint64_t new_bytes = counted_bytes(route->to, SPACE_TO, job->item);
     uint32_t g = 0, t = 0, capacity = type->giver_count + type->taker_count;
     while (g < type->giver_count || t < type->taker_count) {
-        bool from =
-            t == type->taker_count || (g < type->giver_count && type->givers[g].device <= type->takers[t].device);
-        uint32_t device = from ? type->givers[g].device : type->takers[t].device;
-        bool kept = from ? type->givers[g].kept : type->takers[t].kept;
-        uint64_t bytes = from ? from_bytes * (uint64_t)from_variants[type->givers[g].variant].elements
-                              : to_bytes * (uint64_t)to_variants[type->takers[t].variant].elements;
-        struct problem_device *sums = &problem->devices[device];
-        if (from)
-            sums->from += bytes;
-        else
-            sums->to += bytes;
-        if (!kept && from && !scratch->reads[device]) {
-            sums->unread += bytes;
-            problem->frees_unread = true;
-        } else if (!kept && from)
-            find_memory(arena, job, device, capacity)->release = bytes;
-        else if (!kept)
-            find_memory(arena, job, device, capacity)->alloc = bytes;
-        g += from;
-        t += !from;
+        if (t == type->taker_count || (g < type->giver_count && type->givers[g].device <= type->takers[t].device)) {
+            const struct route_giver *giver = &type->givers[g++];
+            if (releases(route, job, giver, scratch))
+                find_memory(arena, job, giver->device, capacity)->release =
+                    (uint64_t)route_from(route, type)->variants[giver->variant].elements * read_bytes;
+        } else {
+            const struct route_taker *taker = &type->takers[t++];
+            if (!taker->kept)
+                find_memory(arena, job, taker->device, capacity)->alloc =
+                    (uint64_t)route_to(route, type)->variants[taker->variant].elements * new_bytes;
+        }
     }
 }
 
@@ -123,12 +189,30 @@ static void find_maxima(struct problem *problem)
     }
 }
 
+/** A job whose item is made from that of another job comes after it. */
+static void order_pairs(struct arena *arena, struct problem *problem)
+{
+    const struct space *space = problem->route->space;
+    if (!space->changes)
+        return;
+    uint32_t *job_of = ARENA_NEW(arena, uint32_t, space->item_count); /* + 1 */
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        job_of[problem->jobs[j].item] = j + 1;
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        uint32_t origin = space->items[problem->jobs[j].item].origin;
+        if (origin != problem->jobs[j].item && job_of[origin] != 0)
+            problem->jobs[j].after = job_of[origin] - 1;
+    }
+}
+
 struct problem *problem_build(struct arena *arena, const struct route *route, uint64_t cap, uint64_t staging)
 {
     const struct space *space = route->space;
     uint32_t devices = route->world->device_count;
     struct problem *problem = ARENA_NEW(arena, struct problem, 1);
-    struct scratch scratch = {.traffic = ARENA_NEW(arena, uint64_t, devices), .reads = ARENA_NEW(arena, bool, devices)};
+    struct scratch scratch = {.traffic = ARENA_NEW(arena, uint64_t, devices),
+                              .reads = ARENA_NEW(arena, bool, devices),
+                              .lent = ARENA_NEW(arena, bool, devices)};
     problem->route = route;
     problem->fixed = route->world->cluster->device_reserve + route->world->cluster->transport_buffers;
     problem->cap = cap;
@@ -141,9 +225,13 @@ struct problem *problem_build(struct arena *arena, const struct route *route, ui
         job->item = i;
         job->type = route->item_type[i];
         job->index = route->item_index[i];
-        job->elem_bytes = item->elem_bytes;
+        job->elem_bytes = item->wire_bytes;
+        job->after = JOB_NONE;
         count_traffic(problem, job, &scratch);
+        mark_lent(problem, job, &scratch, true);
+        sum_buffers(problem, job, &scratch);
         count_memory(arena, problem, job, &scratch);
+        mark_lent(problem, job, &scratch, false);
         reset_scratch(problem, job, &scratch);
         if (job->memory_count > 0 || route->types[job->type].piece_count > 0)
             problem->job_count++;
@@ -151,6 +239,7 @@ struct problem *problem_build(struct arena *arena, const struct route *route, ui
             *job = (struct job){0};
         problem->fills_kept = problem->fills_kept || type_fills_kept(route, &route->types[route->item_type[i]]);
     }
+    order_pairs(arena, problem);
     find_maxima(problem);
     return problem;
 }

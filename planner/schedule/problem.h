@@ -7,6 +7,9 @@
  * something to do: pieces to move or a new buffer to allocate. It is executed in chunks: its
  * pieces are dealt into groups, and each piece of a group is cut into slices. Its new buffers are allocated in the round of its
  * first chunk, its old ones that are read are released at the end of the round of its last.
+ *
+ * A job whose item is made from another one comes after that item's job, and releases the old buffers
+ * that both read.
  */
 
 #include "routing/route.h"
@@ -15,13 +18,17 @@
 struct job_memory {
     uint32_t device;
     uint64_t alloc;   /* new buffer */
-    uint64_t release; /* old buffer that the job reads */
+    uint64_t release; /* old buffer that the job reads, and no later one */
 };
+
+#define JOB_NONE UINT32_MAX
 
 struct job {
     uint32_t item, type;
-    uint32_t index; /* of the item in its type */
-    uint32_t elem_bytes;
+    uint32_t index;      /* of the item in its type */
+    uint32_t elem_bytes; /* of an element when sent */
+    uint32_t after;      /* job that must be finished before; JOB_NONE */
+    bool reads_new;      /* and whose new buffers must be complete: it reads them */
     uint32_t memory_count;
     struct job_memory *memory; /* ascending device */
     uint64_t traffic;          /* most bytes that one device sends and receives for it, aligned */

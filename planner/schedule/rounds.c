@@ -107,6 +107,7 @@ struct builder {
     uint64_t *load;             /* by device: staging used in the open round */
     uint64_t *slot;             /* by device: staging a round may use */
     uint32_t *next_chunk;       /* by job */
+    uint32_t *finish_round;     /* by job, once it is finished */
     struct chunking *chunkings; /* by job */
     VEC(struct unit) units;
     VEC(uint32_t) round_begin;
@@ -146,12 +147,33 @@ static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, ui
     return count;
 }
 
+static bool is_finished(const struct builder *builder, uint32_t j)
+{
+    return builder->next_chunk[j] == chunk_count(&builder->chunkings[j]);
+}
+
+static uint32_t open_round_number(const struct builder *builder)
+{
+    return (uint32_t)builder->round_begin.count - 1;
+}
+
+/** Whether the job before this one is far enough: what round k receives is there in round k + depth. */
+static bool may_start(const struct builder *builder, const struct job *job)
+{
+    if (job->after == JOB_NONE)
+        return true;
+    if (!is_finished(builder, job->after))
+        return false;
+    uint32_t wait = job->reads_new ? builder->options->depth : 0;
+    return builder->finish_round[job->after] + wait <= open_round_number(builder);
+}
+
 static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j)
 {
     const struct job *job = &builder->problem->jobs[j];
     uint32_t pieces = builder->problem->route->types[job->type].piece_count;
     uint32_t chunk = builder->next_chunk[j];
-    if (chunk == 0 && !fits_memory(builder, job))
+    if (chunk == 0 && (!may_start(builder, job) || !fits_memory(builder, job)))
         return false;
     uint32_t done = add_load(builder, j, chunk, pieces, false);
     if (done < pieces) {
@@ -162,14 +184,11 @@ static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j
         builder->memory[job->memory[m].device] += job->memory[m].alloc;
     *VEC_PUSH(arena, &builder->units) = (struct unit){.job = j, .chunk = chunk, .chunking = builder->chunkings[j]};
     builder->next_chunk[j]++;
-    if (builder->next_chunk[j] == chunk_count(&builder->chunkings[j]))
-        *VEC_PUSH(arena, &builder->finished) = j;
+    if (!is_finished(builder, j))
+        return true;
+    builder->finish_round[j] = open_round_number(builder);
+    *VEC_PUSH(arena, &builder->finished) = j;
     return true;
-}
-
-static bool is_finished(const struct builder *builder, uint32_t j)
-{
-    return builder->next_chunk[j] == chunk_count(&builder->chunkings[j]);
 }
 
 /** Apply the frees of all rounds <= open round - depth. */
@@ -224,6 +243,7 @@ static void builder_init(struct arena *arena, struct builder *builder, const str
     builder->load = ARENA_NEW(arena, uint64_t, devices);
     builder->slot = ARENA_NEW(arena, uint64_t, devices);
     builder->next_chunk = ARENA_NEW(arena, uint32_t, problem->job_count);
+    builder->finish_round = ARENA_NEW(arena, uint32_t, problem->job_count);
     builder->chunkings = ARENA_NEW(arena, struct chunking, problem->job_count);
     for (uint32_t j = 0; j < problem->job_count; j++)
         builder->chunkings[j] = cut_job(problem, &problem->jobs[j], options->chunk_bytes);
@@ -266,7 +286,7 @@ bool rounds_build(struct arena *arena, const struct problem *problem, const stru
         open_round(arena, &builder);
         size_t before = builder.units.count;
         fill_round(arena, &builder, &head);
-        /* an empty round may only wait for frees that are on their way */
+        /* an empty round may only wait for frees, or for receives, that are on their way */
         waited = builder.units.count == before ? waited + 1 : 0;
         if (waited > options->depth)
             return false;

@@ -5,7 +5,9 @@
 /**
  * List scheduling of jobs into rounds. Jobs are taken in a given order; each round takes, from
  * the first `window` unfinished jobs, every chunk that still fits the staging slots of all its
- * devices and, for a job's first chunk, their memory under the cap.
+ * devices and, for a job's first chunk, their memory under the cap. A job that comes after another
+ * one starts when that is finished; if it reads what that one brings, `depth` rounds later. Orders put
+ * it behind the other one.
  */
 
 #include "schedule/problem.h"

@@ -12,7 +12,7 @@ static uint32_t owner_state(const struct side *side, const struct space_family *
 {
     for (uint32_t s = 1; s < family->state_count && family->state[0] == SHUNT_STATE_PARAM; s++) {
         bool optimizer = family->state[s] > SHUNT_STATE_GRAD && family->state[s] < SHUNT_STATE_BUFFER;
-        if (optimizer && side->item_placement[item + s] != side->item_placement[item])
+        if (optimizer && side_keeps(side, item + s) && side->item_placement[item + s] != side->item_placement[item])
             return s;
     }
     return NO_STATE;

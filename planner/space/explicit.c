@@ -396,7 +396,12 @@ enum shunt_status explicit_place(struct arena *arena, const struct space *space,
     enum shunt_status status = list_entries(&builder);
     for (uint32_t i = 0; status == SHUNT_OK && i < space->item_count; i++) {
         const struct space_family *family = &space->families[space->items[i].family];
-        if (i > 0 && space->items[i].tensor == space->items[i - 1].tensor && same_entries(&builder, i, i - 1)) {
+        if (!space_keeps(layout, space->items[i].state)) {
+            item_placement_out[i] = UINT32_MAX;
+            continue;
+        }
+        if (i > 0 && space->items[i].tensor == space->items[i - 1].tensor &&
+            space_keeps(layout, space->items[i - 1].state) && same_entries(&builder, i, i - 1)) {
             item_placement_out[i] = item_placement_out[i - 1];
             continue;
         }

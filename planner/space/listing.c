@@ -73,7 +73,7 @@ static void add_entry(const struct listing *listing, entry_list *list, uint32_t 
                        .tensor = family->tensor_begin + layer_index * family->expert_count + expert,
                        .elements = stack * listing->input->family_elements[f],
                        .stack = stack,
-                       .dtype = family->dtype[0],
+                       .dtype = family->dtype[space_side_of(listing->input->space, listing->input->layout)][0],
                        .expert = family->expert && listing->input->expert_buffer,
                        .shared = shared};
 }

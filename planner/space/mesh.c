@@ -203,8 +203,11 @@ enum shunt_status mesh_place(struct arena *arena, const struct space *space, con
             continue;
         }
         for (uint32_t s = 0; s < family->state_count; s++) {
-            made[s] = find_rule(&layout->mesh, family, family->state[s]);
             number[s] = UINT32_MAX;
+            made[s] = NULL;
+            if (!space_keeps(layout, family->state[s]))
+                continue;
+            made[s] = find_rule(&layout->mesh, family, family->state[s]);
             for (uint32_t before = 0; before < s; before++)
                 number[s] = made[before] == made[s] ? number[before] : number[s];
             if (number[s] != UINT32_MAX)

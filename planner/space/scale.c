@@ -149,6 +149,7 @@ struct scaled {
     uint32_t from, to;    /* their placements */
     uint32_t state_count; /* states that have scales */
     uint8_t states[SHUNT_STATE_COUNT];
+    bool dropped[SHUNT_STATE_COUNT]; /* beside the states: the new side has it not, and its scales neither */
 };
 
 struct extender {
@@ -184,19 +185,21 @@ static enum shunt_status refuse_cut(const struct extender *extender, uint32_t it
 /** Scales of the shards of an item, which are cut the same on both sides. */
 static enum shunt_status scale_item(struct extender *extender, uint32_t item)
 {
-    const struct placement *from = side_placement(extender->from, item), *to = side_placement(extender->to, item);
-    struct cut_list old = list_shards(extender->arena, from), new = list_shards(extender->arena, to);
-    const struct shard *unlike = find_unlike(&old, &new);
-    if (unlike != NULL)
-        return refuse_cut(extender, item, unlike);
+    const struct placement *from = side_placement(extender->from, item);
+    struct cut_list old = list_shards(extender->arena, from);
     extender->seen_from = extender->from->item_placement[item];
     extender->seen_to = extender->to->item_placement[item];
     struct placement scales = {0};
     extender->last.count = place_scales(extender->arena, from, &old, &scales);
     extender->last.from = extender->last.to =
         append_placement(extender->arena, extender->from, &extender->from_list, &scales);
-    if (extender->from == extender->to)
+    if (extender->from == extender->to || !side_keeps(extender->to, item))
         return SHUNT_OK;
+    const struct placement *to = side_placement(extender->to, item);
+    struct cut_list new = list_shards(extender->arena, to);
+    const struct shard *unlike = find_unlike(&old, &new);
+    if (unlike != NULL)
+        return refuse_cut(extender, item, unlike);
     struct placement taken = {0};
     place_scales(extender->arena, to, &new, &taken);
     extender->last.to = append_placement(extender->arena, extender->to, &extender->to_list, &taken);
@@ -211,9 +214,10 @@ static enum shunt_status scale_tensor(struct extender *extender, const struct sp
     for (uint32_t s = 0; s < family->state_count; s++) {
         if (extender->from->layout->state_scale[family->state[s]] != CFG_SCALE_SHARD)
             continue;
-        if (scaled.state_count == 0)
+        bool dropped = !side_keeps(extender->to, first + s);
+        if (scaled.state_count == 0 || (!side_keeps(extender->to, scaled.item) && !dropped))
             scaled.item = first + s;
-        if (from[scaled.item] != from[first + s] || to[scaled.item] != to[first + s])
+        if (from[scaled.item] != from[first + s] || (!dropped && to[scaled.item] != to[first + s]))
             return shunt_fail(extender->err, SHUNT_ERR_UNSUPPORTED,
                               "%s:%u:%u: state.%s: found %s cut otherwise than its %s, expected all states with scales "
                               "of a tensor cut alike",
@@ -221,6 +225,7 @@ static enum shunt_status scale_tensor(struct extender *extender, const struct sp
                               extender->to->layout->state_pos.column, shunt_state_name(family->state[s]),
                               tensor_name(extender, first + s),
                               shunt_state_name(extender->space->items[scaled.item].state));
+        scaled.dropped[scaled.state_count] = dropped;
         scaled.states[scaled.state_count++] = family->state[s];
     }
     if (scaled.state_count == 0)
@@ -256,7 +261,8 @@ static struct space_family make_family(const struct extender *extender, const st
                                   .expert_count = 1,
                                   .layers = &no_layer};
     for (uint32_t s = 0; s < scaled->state_count; s++)
-        space_family_add_state(&family, scaled->states[s], SHUNT_DTYPE_FP32);
+        space_family_add_state(&family, scaled->states[s],
+                               (const int[SPACE_SIDES]){SHUNT_DTYPE_FP32, scaled->dropped[s] ? -1 : SHUNT_DTYPE_FP32});
     return family;
 }
 
@@ -267,8 +273,11 @@ static void place_items(struct extender *extender, struct side *side, uint32_t o
     side->item_placement = grown;
     for (size_t i = 0; i < extender->list.count; i++) {
         const struct scaled *scaled = &extender->list.items[i];
-        for (uint32_t s = 0; s < scaled->state_count; s++)
-            grown[item++] = side == extender->from ? scaled->from : scaled->to;
+        for (uint32_t s = 0; s < scaled->state_count; s++, item++) {
+            grown[item] = side == extender->from ? scaled->from : scaled->to;
+            if (side != extender->from && scaled->dropped[s])
+                grown[item] = SIDE_KEEPS_NONE;
+        }
     }
 }
 

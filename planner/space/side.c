@@ -269,7 +269,9 @@ enum shunt_status side_build(struct arena *arena, const struct space *space, con
     enum shunt_status status =
         layout->form == CFG_FORM_PARALLEL ? build_parallel(arena, side, err) : build_given(arena, side, err);
     for (uint32_t i = 0; status == SHUNT_OK && i < space->item_count; i++) {
-        if (side_placement(side, i)->member_count == 0)
+        if (!space_keeps(layout, space->items[i].state))
+            side->item_placement[i] = SIDE_KEEPS_NONE;
+        else if (side_placement(side, i)->member_count == 0)
             status = shunt_fail(err, SHUNT_ERR_INTERNAL, "%s: no rank would hold %s of %s (a fault of the rules)",
                                 layout->path, shunt_state_name(space->items[i].state),
                                 space_tensor_name(arena, &space->families[space->items[i].family],
@@ -286,6 +288,8 @@ enum shunt_status side_build(struct arena *arena, const struct space *space, con
 
 const struct placement_variant *side_variant(const struct side *side, uint32_t item, uint32_t rank)
 {
+    if (!side_keeps(side, item))
+        return NULL;
     const struct placement *placement = side_placement(side, item);
     uint32_t variant = placement_variant_of(placement, rank);
     return variant == PLACEMENT_NO_VARIANT ? NULL : &placement->variants[variant];
@@ -295,12 +299,13 @@ uint64_t side_rank_bytes(const struct side *side, uint32_t rank)
 {
     const struct side_index *index = &side->index;
     uint64_t total = 0;
+    enum space_side which = space_side_of(side->space, side->layout);
     for (size_t n = index->rank_begin[rank]; n < index->rank_begin[rank + 1]; n++) {
         uint32_t p = index->rank_placement[n];
         const struct placement *placement = &side->placements[p];
         uint64_t elements = (uint64_t)placement->variants[placement_variant_of(placement, rank)].elements;
         for (uint32_t i = index->placement_begin[p]; i < index->placement_begin[p + 1]; i++)
-            total += elements * side->space->items[index->placement_item[i]].elem_bytes;
+            total += elements * side->space->items[index->placement_item[i]].elem_bytes[which];
     }
     return total;
 }

@@ -29,9 +29,11 @@ struct side {
     struct pipeline pipeline; /* no chunks in the given forms */
     uint32_t placement_count;
     struct placement *placements;
-    uint32_t *item_placement; /* by item */
+    uint32_t *item_placement; /* by item; SIDE_KEEPS_NONE: the layout does not keep the state */
     struct side_index index;  /* of a pair (space/pair.h); empty before */
 };
+
+#define SIDE_KEEPS_NONE UINT32_MAX
 
 /** An item that a rank holds. */
 struct side_item {
@@ -50,6 +52,12 @@ enum shunt_status side_build(struct arena *arena, const struct space *space, con
 /** Fill in the index once the placements stand. */
 void side_index_build(struct arena *arena, struct side *side);
 
+static inline bool side_keeps(const struct side *side, uint32_t item)
+{
+    return side->item_placement[item] != SIDE_KEEPS_NONE;
+}
+
+/** Placement of an item that the side keeps. */
 static inline const struct placement *side_placement(const struct side *side, uint32_t item)
 {
     return &side->placements[side->item_placement[item]];

@@ -26,12 +26,16 @@ static void index_items(struct arena *arena, const struct side *side, struct sid
 {
     index->placement_begin = ARENA_NEW(arena, uint32_t, (size_t)side->placement_count + 2);
     index->placement_item = ARENA_NEW(arena, uint32_t, side->space->item_count);
-    for (uint32_t i = 0; i < side->space->item_count; i++)
-        index->placement_begin[side->item_placement[i] + 2]++;
+    for (uint32_t i = 0; i < side->space->item_count; i++) {
+        if (side_keeps(side, i))
+            index->placement_begin[side->item_placement[i] + 2]++;
+    }
     for (uint32_t p = 2; p <= side->placement_count + 1; p++)
         index->placement_begin[p] += index->placement_begin[p - 1];
-    for (uint32_t i = 0; i < side->space->item_count; i++)
-        index->placement_item[index->placement_begin[side->item_placement[i] + 1]++] = i;
+    for (uint32_t i = 0; i < side->space->item_count; i++) {
+        if (side_keeps(side, i))
+            index->placement_item[index->placement_begin[side->item_placement[i] + 1]++] = i;
+    }
 }
 
 void side_index_build(struct arena *arena, struct side *side)

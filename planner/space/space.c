@@ -8,31 +8,96 @@
 static const int64_t one_element = 1;
 static const int64_t no_layer = 0;
 
-static enum shunt_status check_states(const struct cfg_layout *from, const struct cfg_layout *to, struct shunt_err *err)
+/** A dtype that both sides have. */
+#define SAME(dtype) ((const int[SPACE_SIDES]){dtype, dtype})
+
+/* ---- states ---------------------------------------------------------------- */
+
+static bool has_cast(int from, int to)
 {
-    for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
-        int a = from->state_dtype[s], b = to->state_dtype[s];
-        if (a == b)
-            continue;
-        if (a < 0 || b < 0)
-            return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                              "%s:%u:%u: state.%s: found it in %s only, expected the same states in both layouts "
-                              "(not supported: adding or dropping a state)",
-                              to->path, to->state_pos.line, to->state_pos.column, shunt_state_name((unsigned)s),
-                              a < 0 ? to->path : from->path);
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "%s:%u:%u: state.%s: found %s, expected %s as in %s (not supported: a change of dtype)",
-                          to->path, to->state_pos.line, to->state_pos.column, shunt_state_name((unsigned)s),
-                          shunt_dtype_name((unsigned)b), shunt_dtype_name((unsigned)a), from->path);
-    }
-    return SHUNT_OK;
+    return from == to || (from == SHUNT_DTYPE_FP32 && to == SHUNT_DTYPE_BF16) ||
+           (from == SHUNT_DTYPE_BF16 && to == SHUNT_DTYPE_FP32);
 }
 
-void space_family_add_state(struct space_family *family, enum shunt_state state, int dtype)
+/** A state that is made from another one: the other must be there, and param be made from fp32 alone. */
+static enum shunt_status check_made(const struct cfg_layout *from, const struct cfg_layout *to, enum shunt_state state,
+                                    struct shunt_err *err)
 {
+    enum shunt_state origin = cfg_layout_origin(to, state);
+    int dtype = from->state_dtype[origin];
+    const char *word = state == SHUNT_STATE_PARAM ? "from-master" : "from-param";
+    if (dtype < 0)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "%s:%u:%u: state.%s: found %s, expected a dtype: %s keeps no %s to make it from", to->path,
+                          to->state_pos.line, to->state_pos.column, shunt_state_name(state), word, from->path,
+                          shunt_state_name(origin));
+    if (state == SHUNT_STATE_PARAM ? dtype == SHUNT_DTYPE_FP32 : has_cast(dtype, to->state_dtype[state]))
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                      "%s:%u:%u: state.%s: found %s, expected a dtype: %s keeps %s as %s (not supported: casts other "
+                      "than between fp32 and bf16)",
+                      to->path, to->state_pos.line, to->state_pos.column, shunt_state_name(state), word, from->path,
+                      shunt_state_name(origin), shunt_dtype_name((unsigned)dtype));
+}
+
+static enum shunt_status check_state(const struct cfg_layout *from, const struct cfg_layout *to, enum shunt_state state,
+                                     struct shunt_err *err)
+{
+    int a = from->state_dtype[state], b = to->state_dtype[state];
+    if (b < 0)
+        return SHUNT_OK; /* dropped, or on neither side */
+    if (to->state_made[state] && from != to)
+        return check_made(from, to, state, err);
+    if (a < 0)
+        return shunt_fail(
+            err, SHUNT_ERR_UNSUPPORTED,
+            "%s:%u:%u: state.%s: found it in %s only, expected a state of %s too (not supported: adding a "
+            "state%s)",
+            to->path, to->state_pos.line, to->state_pos.column, shunt_state_name(state), to->path, from->path,
+            state == SHUNT_STATE_MASTER ? ", unless it is made: `master: from-param`" : "");
+    if (has_cast(a, b))
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                      "%s:%u:%u: state.%s: found %s, expected %s as in %s (not supported: a change of dtype other than "
+                      "between fp32 and bf16)",
+                      to->path, to->state_pos.line, to->state_pos.column, shunt_state_name(state),
+                      shunt_dtype_name((unsigned)b), shunt_dtype_name((unsigned)a), from->path);
+}
+
+static enum shunt_status check_states(const struct cfg_layout *from, const struct cfg_layout *to, struct shunt_err *err)
+{
+    enum shunt_status status = SHUNT_OK;
+    for (unsigned s = 0; s < SHUNT_STATE_BUFFER && status == SHUNT_OK; s++)
+        status = check_state(from, to, (enum shunt_state)s, err);
+    return status;
+}
+
+void space_family_add_state(struct space_family *family, enum shunt_state state, const int dtype[SPACE_SIDES])
+{
+    for (int side = 0; side < SPACE_SIDES; side++)
+        family->dtype[side][family->state_count] = dtype[side] < 0 ? SPACE_ABSENT : (uint8_t)dtype[side];
     family->state[family->state_count] = (uint8_t)state;
-    family->dtype[family->state_count] = (uint8_t)dtype;
     family->state_count++;
+}
+
+/** States of a tensor on both sides. A weight with a dtype of its own keeps it. */
+static void add_states(const struct space *space, struct space_family *family, const struct cfg_tensor *rule)
+{
+    if (rule->kind == CFG_KIND_BUFFER) {
+        int own[SPACE_SIDES];
+        for (int side = 0; side < SPACE_SIDES; side++)
+            own[side] = rule->dtype >= 0 ? rule->dtype : space->layout[side]->state_dtype[SHUNT_STATE_PARAM];
+        space_family_add_state(family, SHUNT_STATE_BUFFER, own);
+        return;
+    }
+    for (int s = 0; s < SHUNT_STATE_BUFFER; s++) {
+        int dtype[SPACE_SIDES];
+        for (int side = 0; side < SPACE_SIDES; side++)
+            dtype[side] =
+                s == SHUNT_STATE_PARAM && rule->dtype >= 0 ? rule->dtype : space->layout[side]->state_dtype[s];
+        if (dtype[SPACE_FROM] >= 0 || dtype[SPACE_TO] >= 0)
+            space_family_add_state(family, (enum shunt_state)s, dtype);
+    }
 }
 
 static void list_layers(struct arena *arena, struct space_family *family, const struct cfg_tensor *rule)
@@ -44,8 +109,8 @@ static void list_layers(struct arena *arena, struct space_family *family, const 
     family->layers = layers;
 }
 
-static void fill_tensor_family(struct arena *arena, struct space_family *family, const struct cfg_tensor *rule,
-                               const struct cfg_model *model, const struct cfg_layout *layout)
+static void fill_tensor_family(struct arena *arena, const struct space *space, struct space_family *family,
+                               const struct cfg_tensor *rule)
 {
     family->name = rule->name;
     family->pos = rule->pos;
@@ -62,18 +127,10 @@ static void fill_tensor_family(struct arena *arena, struct space_family *family,
     family->heads = rule->heads;
     family->head_dim = rule->head_dim;
     if (rule->heads != CFG_HEADS_NONE)
-        family->kv_heads = model->kv_heads > 0 ? model->kv_heads : model->heads;
-    family->expert_count = rule->expert ? (uint32_t)model->experts : 1;
+        family->kv_heads = space->model->kv_heads > 0 ? space->model->kv_heads : space->model->heads;
+    family->expert_count = rule->expert ? (uint32_t)space->model->experts : 1;
     list_layers(arena, family, rule);
-    int own = rule->dtype >= 0 ? rule->dtype : layout->state_dtype[SHUNT_STATE_PARAM];
-    if (rule->kind == CFG_KIND_BUFFER) {
-        space_family_add_state(family, SHUNT_STATE_BUFFER, own);
-        return;
-    }
-    for (int s = 0; s < SHUNT_STATE_BUFFER; s++) {
-        if (layout->state_dtype[s] >= 0)
-            space_family_add_state(family, (enum shunt_state)s, s == SHUNT_STATE_PARAM ? own : layout->state_dtype[s]);
-    }
+    add_states(space, family, rule);
 }
 
 /** A value that is no tensor: on every stage, and not cut. */
@@ -94,7 +151,7 @@ static void fill_value_family(struct space_family *family, const char *name, str
 static void fill_scalar_family(struct space_family *family, const struct cfg_scalar *scalar)
 {
     fill_value_family(family, scalar->name, scalar->pos, scalar->count);
-    space_family_add_state(family, SHUNT_STATE_SCALAR, scalar->dtype);
+    space_family_add_state(family, SHUNT_STATE_SCALAR, SAME(scalar->dtype));
 }
 
 static enum shunt_status fill_other_family(struct space_family *family, const struct cfg_other *other,
@@ -102,8 +159,8 @@ static enum shunt_status fill_other_family(struct space_family *family, const st
                                            struct shunt_err *err)
 {
     fill_value_family(family, other->name, other->pos, other->count);
-    space_family_add_state(family, other->dtype < 0 ? SHUNT_STATE_BLOB : SHUNT_STATE_SCALAR,
-                           other->dtype < 0 ? SHUNT_DTYPE_U8 : other->dtype);
+    int dtype = other->dtype < 0 ? SHUNT_DTYPE_U8 : other->dtype;
+    space_family_add_state(family, other->dtype < 0 ? SHUNT_STATE_BLOB : SHUNT_STATE_SCALAR, SAME(dtype));
     if (!cfg_other_is_keyed(other))
         return SHUNT_OK;
     family->per = other->per;
@@ -116,21 +173,60 @@ static enum shunt_status fill_other_family(struct space_family *family, const st
                       layout->path, (long long)family->shape[0], (long long)other->count, other->name, model->path);
 }
 
-/** Fill the items of a family whose place among them is settled. */
-static void number_items(struct space *space, uint32_t f)
+/* ---- items ------------------------------------------------------------------ */
+
+/** Place of a state among those of a family's tensors, which have it. */
+static uint32_t state_index(const struct space_family *family, unsigned state)
+{
+    uint32_t s = 0;
+    while (family->state[s] != state)
+        s++;
+    return s;
+}
+
+static uint32_t dtype_bytes(uint8_t dtype)
+{
+    return dtype == SPACE_ABSENT ? 0 : shunt_dtype_bytes(dtype);
+}
+
+/** State `s` of a family's tensors: dtypes, and how far away the item is that it is made from. */
+static void fill_state(const struct space *space, const struct space_family *family, uint32_t s,
+                       struct space_item *item)
+{
+    const struct cfg_layout *to = space->layout[SPACE_TO];
+    uint32_t origin = s;
+    item->state = family->state[s];
+    for (int side = 0; side < SPACE_SIDES; side++) {
+        item->dtype[side] = family->dtype[side][s];
+        item->elem_bytes[side] = dtype_bytes(item->dtype[side]);
+    }
+    if (item->state < SHUNT_STATE_BUFFER && to != space->layout[SPACE_FROM])
+        origin = state_index(family, cfg_layout_origin(to, (enum shunt_state)item->state));
+    item->origin = origin - s; /* to be added to the item's number */
+    item->read_dtype = family->dtype[SPACE_FROM][origin];
+    item->fresh = origin != s && family->dtype[SPACE_TO][origin] == item->read_dtype;
+    uint32_t read = dtype_bytes(item->read_dtype), written = item->elem_bytes[SPACE_TO];
+    item->wire_bytes = read < written ? read : written;
+}
+
+static void number_family(struct space *space, uint32_t f)
 {
     const struct space_family *family = &space->families[f];
-    struct space_item *item = &space->items[family->item_begin];
-    uint32_t tensors = family->layer_count * family->expert_count;
+    uint32_t tensors = family->layer_count * family->expert_count, number = family->item_begin;
+    struct space_item made[SHUNT_STATE_COUNT] = {0};
+    for (uint32_t s = 0; s < family->state_count; s++)
+        fill_state(space, family, s, &made[s]);
     for (uint32_t t = 0; t < tensors; t++) {
-        for (uint32_t s = 0; s < family->state_count; s++, item++) {
+        for (uint32_t s = 0; s < family->state_count; s++, number++) {
+            struct space_item *item = &space->items[number];
+            *item = made[s];
             item->family = f;
             item->tensor = family->tensor_begin + t;
             item->layer = family->layers[t / family->expert_count];
             item->expert = t % family->expert_count;
-            item->state = family->state[s];
-            item->dtype = family->dtype[s];
-            item->elem_bytes = shunt_dtype_bytes(item->dtype);
+            item->origin += number;
+            space->changes =
+                space->changes || item->dtype[SPACE_TO] != item->dtype[SPACE_FROM] || item->origin != number;
         }
     }
 }
@@ -172,7 +268,29 @@ enum shunt_status space_append(struct arena *arena, struct space *space, struct 
     space->items = ARENA_NEW(arena, struct space_item, space->item_count);
     memcpy(space->items, old.items, old.item_count * sizeof(*space->items));
     for (uint32_t f = old.family_count; f < space->family_count; f++)
-        number_items(space, f);
+        number_family(space, f);
+    return SHUNT_OK;
+}
+
+/** A weight with a dtype of its own must be made from its origin too. */
+static enum shunt_status check_own_dtypes(struct arena *arena, const struct space *space, struct shunt_err *err)
+{
+    const struct cfg_layout *to = space->layout[SPACE_TO];
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        const struct space_family *family = &space->families[f];
+        for (uint32_t s = 0; s < family->state_count; s++) {
+            const struct space_item *item = &space->items[family->item_begin + s];
+            if (item->dtype[SPACE_TO] == SPACE_ABSENT || has_cast(item->read_dtype, item->dtype[SPACE_TO]))
+                continue;
+            return shunt_fail(
+                err, SHUNT_ERR_UNSUPPORTED,
+                "%s:%u:%u: state.%s: found %s for %s, made from %s, expected a cast between fp32 and bf16 "
+                "or none (not supported: others)",
+                to->path, to->state_pos.line, to->state_pos.column, shunt_state_name(item->state),
+                shunt_dtype_name(item->dtype[SPACE_TO]), space_tensor_name(arena, family, item->layer, item->expert),
+                shunt_dtype_name(item->read_dtype));
+        }
+    }
     return SHUNT_OK;
 }
 
@@ -187,12 +305,14 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
         return status;
     uint32_t before_others = model->tensor_count + model->scalar_count;
     space->model = model;
+    space->layout[SPACE_FROM] = from;
+    space->layout[SPACE_TO] = to;
     space->family_count = before_others + space->beside.copied_count;
     space->families = ARENA_NEW(arena, struct space_family, space->family_count);
     for (uint32_t f = 0; f < space->family_count; f++) {
         struct space_family *family = &space->families[f];
         if (f < model->tensor_count)
-            fill_tensor_family(arena, family, &model->tensors[f], model, from);
+            fill_tensor_family(arena, space, family, &model->tensors[f]);
         else if (f < before_others)
             fill_scalar_family(family, &model->scalars[f - model->tensor_count]);
         else
@@ -204,9 +324,11 @@ enum shunt_status space_build(struct arena *arena, const struct cfg_model *model
     }
     space->items = ARENA_NEW(arena, struct space_item, space->item_count);
     for (uint32_t f = 0; f < space->family_count; f++)
-        number_items(space, f);
-    *space_out = space;
-    return SHUNT_OK;
+        number_family(space, f);
+    status = check_own_dtypes(arena, space, err);
+    if (status == SHUNT_OK)
+        *space_out = space;
+    return status;
 }
 
 /** Copy text with the first occurrence of mark replaced by a number. */
@@ -255,7 +377,7 @@ uint64_t space_total_bytes(const struct space *space)
         const struct space_family *family = &space->families[f];
         uint64_t elements = (uint64_t)space_family_elements(family);
         for (uint32_t s = 0; s < family->state_count; s++)
-            total += elements * shunt_dtype_bytes(family->dtype[s]) * family->layer_count * family->expert_count;
+            total += elements * dtype_bytes(family->dtype[SPACE_FROM][s]) * family->layer_count * family->expert_count;
     }
     return total;
 }

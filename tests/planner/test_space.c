@@ -447,20 +447,101 @@ static void refusals(void)
     }
 }
 
-static void unlike_states_are_refused(void)
+/** A state of the old and the new layout, -1: not kept; and the refusal, or NULL. */
+static const struct states_row {
+    enum shunt_state state;
+    int from, to;
+    bool made;
+    const char *want;
+} states_rows[] = {
+    {SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_DTYPE_BF16, false, NULL},
+    {SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_DTYPE_FP32, false, NULL},
+    {SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, -1, false, NULL},
+    {SHUNT_STATE_EXP_AVG, SHUNT_DTYPE_FP32, SHUNT_DTYPE_FP16, false,
+     "state.exp_avg: found fp16, expected fp32 as in from.yaml (not supported: a change of dtype other than between "
+     "fp32 and bf16)"},
+    {SHUNT_STATE_PARAM, SHUNT_DTYPE_FP8_E4M3, SHUNT_DTYPE_BF16, false, "state.param: found bf16, expected fp8_e4m3"},
+    {SHUNT_STATE_EXP_AVG, -1, SHUNT_DTYPE_FP32, false,
+     "state.exp_avg: found it in to.yaml only, expected a state of from.yaml too (not supported: adding a state)"},
+    {SHUNT_STATE_MASTER, -1, SHUNT_DTYPE_FP32, false,
+     "(not supported: adding a state, unless it is made: `master: from-param`)"},
+    {SHUNT_STATE_MASTER, -1, SHUNT_DTYPE_FP32, true, NULL},
+    {SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_DTYPE_BF16, true, NULL},
+};
+
+static void expect_space(const struct cfg_layout *from, const struct cfg_layout *to, const char *want)
 {
-    struct cfg_layout from = plain_layout(), to = plain_layout();
     struct arena arena;
     struct space *space;
     struct shunt_err err = {0};
     arena_init(&arena);
     if (setjmp(arena.on_failure) == 0) {
-        to.state_dtype[SHUNT_STATE_MASTER] = SHUNT_DTYPE_BF16;
-        CHECK(space_build(&arena, &model, &from, &to, &space, &err) == SHUNT_ERR_UNSUPPORTED);
-        CHECK_CONTAINS(err.text, "state.master: found bf16, expected fp32");
+        enum shunt_status status = space_build(&arena, &model, from, to, &space, &err);
+        CHECK_MSG(status == (want == NULL ? SHUNT_OK : SHUNT_ERR_UNSUPPORTED), "%s: %s", want, err.text);
+        CHECK_CONTAINS(err.text, want == NULL ? "" : want);
+    }
+    arena_finish(&arena);
+}
+
+static void states_are_compared(void)
+{
+    for (size_t i = 0; i < sizeof(states_rows) / sizeof(states_rows[0]); i++) {
+        const struct states_row *row = &states_rows[i];
+        struct cfg_layout from = plain_layout(), to = plain_layout();
+        from.path = (char *)"from.yaml";
+        to.path = (char *)"to.yaml";
+        from.state_dtype[row->state] = row->from;
+        to.state_dtype[row->state] = row->to;
+        to.state_made[row->state] = row->made;
+        expect_space(&from, &to, row->want);
+    }
+}
+
+/** Weights can be made from an fp32 master alone: the remainders of an int16 one say too little. */
+static void weights_need_an_fp32_master(void)
+{
+    static const struct {
+        int master;
+        const char *want;
+    } rows[] = {
+        {-1, "state.param: found from-master, expected a dtype: from.yaml keeps no master to make it from"},
+        {SHUNT_DTYPE_I16, "state.param: found from-master, expected a dtype: from.yaml keeps master as i16"},
+        {SHUNT_DTYPE_BF16, "from.yaml keeps master as bf16 (not supported: casts other than between fp32 and bf16)"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct cfg_layout from = plain_layout(), to = plain_layout();
+        from.path = (char *)"from.yaml";
+        from.state_dtype[SHUNT_STATE_MASTER] = rows[i].master;
         to.state_dtype[SHUNT_STATE_MASTER] = -1;
-        CHECK(space_build(&arena, &model, &from, &to, &space, &err) == SHUNT_ERR_UNSUPPORTED);
-        CHECK_CONTAINS(err.text, "state.master");
+        to.state_made[SHUNT_STATE_PARAM] = true;
+        expect_space(&from, &to, rows[i].want);
+    }
+}
+
+/** What an item is read from, what crosses the network, and what it becomes. */
+static void items_know_their_origin(void)
+{
+    struct cfg_layout from = plain_layout(), to = plain_layout();
+    struct arena arena;
+    struct space *space;
+    struct shunt_err err = {0};
+    from.state_dtype[SHUNT_STATE_EXP_AVG] = SHUNT_DTYPE_BF16;
+    to.state_dtype[SHUNT_STATE_EXP_AVG] = SHUNT_DTYPE_FP32;
+    to.state_made[SHUNT_STATE_PARAM] = true;
+    arena_init(&arena);
+    if (setjmp(arena.on_failure) == 0) {
+        CHECK(space_build(&arena, &model, &from, &to, &space, &err) == SHUNT_OK);
+        const struct space_item *param = &space->items[0], *master = &space->items[1], *avg = &space->items[2];
+        CHECK(space->changes);
+        CHECK(param->state == SHUNT_STATE_PARAM && master->state == SHUNT_STATE_MASTER);
+        CHECK(param->origin == 1 && param->fresh && param->read_dtype == SHUNT_DTYPE_FP32);
+        CHECK_EQ_U64(param->wire_bytes, 2);
+        CHECK(master->origin == 1 && !master->fresh && !space_is_remade(space, 1));
+        CHECK_EQ_U64(master->wire_bytes, 4);
+        CHECK(avg->origin == 2 && !avg->fresh && space_is_remade(space, 2));
+        CHECK_EQ_U64(avg->wire_bytes, 2);
+        CHECK_EQ_U64(avg->elem_bytes[SPACE_FROM], 2);
+        CHECK_EQ_U64(avg->elem_bytes[SPACE_TO], 4);
     }
     arena_finish(&arena);
 }
@@ -619,6 +700,8 @@ static const struct test_case cases[] = {
     {"tp 1 merges segments", side_tp1_merges_segments},
     {"ranks follow the order string", side_follows_the_order},
     {"impossible layouts are refused", refusals},
-    {"unlike states are refused", unlike_states_are_refused},
+    {"states are compared", states_are_compared},
+    {"weights need an fp32 master", weights_need_an_fp32_master},
+    {"items know their origin", items_know_their_origin},
 };
 TEST_MAIN(cases)
