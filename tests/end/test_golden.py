@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 GOLDEN = Path(__file__).resolve().parents[2] / "plans" / "golden"
-PAIRS = (("dense-tp2-pp2", "dense-tp4-dp2"), ("dense-tp4-dp2", "dense-zero3"), ("moe-ep2", "moe-ep4"))
+PAIRS = (("dense-tp2-pp2", "dense-tp4-dp2"), ("dense-tp4-dp2", "dense-zero3"), ("moe-ep2", "moe-ep4"),
+         ("dense-tp2-pp2", "dense-made"))
 
 
 def problem_with(shunt: Path, pair: tuple[str, str], update: bool) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[1] / "oracle"))
 
 import beside
+import casts
 import programs
 import rules
 import tensorfile
@@ -78,6 +79,27 @@ def sides_of(model: Document, old: Document, new: Document) -> Sides:
 
 
 # ---- contents ------------------------------------------------------------------
+
+
+def contents(sides: Sides) -> Values:
+    """Whole arrays of the old side; where states change, fp32 ones have numbers that are odd to round."""
+    result = patterns(sides.maps[0])
+    if sides.layouts[0].get("state") == sides.layouts[1].get("state"):
+        return result
+    narrow = {key for arrays in sides.maps[0] for key, local in arrays.items() if local.dtype == "fp32"}
+    return {key: casts.with_odd_numbers(bits) if key in narrow else bits for key, bits in result.items()}
+
+
+def moved(sides: Sides, values: Values) -> Values:
+    """Whole arrays of the new side: cast, or made from another state, as its layout says."""
+    old = {key: local.dtype for arrays in sides.maps[0] for key, local in arrays.items()}
+    result: Values = {}
+    for arrays in sides.maps[1]:
+        for key, local in arrays.items():
+            if key not in result:
+                origin = (casts.origin_of(key[0], rules.kept(sides.layouts[1], key[0]).get("dtype")), key[1])
+                result[key] = casts.cast(values[origin], old[origin], local.dtype)
+    return result
 
 
 def patterns(side: Side) -> Values:
@@ -289,7 +311,7 @@ def replay_plan(plan: Path, lines: list[Line], sides: Sides, values: Values) -> 
         raise
     except OracleError as error:
         raise BadCell("R", str(error)) from None
-    compare_new(replay, lines, sides, values)
+    compare_new(replay, lines, sides, moved(sides, values))
 
 
 # ---- executor ------------------------------------------------------------------
@@ -333,7 +355,7 @@ def execute(plan: Path, folder: Path, sides: Sides, values: Values) -> None:
     outcome = programs.run("shunt-exec", plan, *arguments)
     if outcome.code:
         raise BadCell("X", outcome.text())
-    compare_files(folder / "new", sides.maps[1], values)
+    compare_files(folder / "new", sides.maps[1], moved(sides, values))
 
 
 # ---- a whole move --------------------------------------------------------------
@@ -356,7 +378,7 @@ def check_move(paths: tuple[Path, Path], sides: Sides, plan: Path, how: str) -> 
     check_memory(plan, lines, sides)
     if how == "verify":
         return "v"
-    values = patterns(sides.maps[0])
+    values = contents(sides)
     if how == "execute":
         execute(plan, plan.with_suffix(".run"), sides, values)
         return "x"

@@ -19,6 +19,7 @@ import numpy as np
 PAD = -1
 AXES = ("tp", "cp", "ep", "dp", "pp")
 WEIGHT_STATES = ("param", "grad", "master", "exp_avg", "exp_avg_sq", "momentum")
+MADE = {"from-master": "bf16", "from-param": "fp32"}  # what a move makes, and its dtype
 Document = dict[str, Any]
 Key = tuple[str, str]  # (state, global tensor name)
 
@@ -339,12 +340,17 @@ def rank_instances(model: Document, layout: Document, spot: Spot) -> list[Instan
     return list(result.values())
 
 
+def dtype_of(word: str) -> str:
+    """The dtype that a layout's word for a state means."""
+    return MADE.get(word, word)
+
+
 def states_of(tensor: Document, layout: Document) -> list[tuple[str, str]]:
     """(state, dtype) of a tensor."""
     if tensor.get("kind") == "buffer":
         return [("buffer", tensor["dtype"])]
     states = {"param": "bf16"} | {s: kept(layout, s)["dtype"] for s in layout["state"]}
-    return [(s, tensor.get("dtype", d) if s == "param" else d) for s, d in states.items()]
+    return [(s, tensor.get("dtype", dtype_of(d)) if s == "param" else dtype_of(d)) for s, d in states.items()]
 
 
 def kept(layout: Document, state: str) -> Document:

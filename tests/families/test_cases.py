@@ -1020,8 +1020,8 @@ def unlike_sides() -> str:
         other = here.model | {"tensors": [weight("layer.{i}.w", 8, 6, dim=0)]}
         cells.write(here.folder / "other.yaml", other)
         here.refused(layout({"tp": 2}), layout({"tp": 4}) | {"model": "other.yaml"}, "other.yaml")
-        wide = layout({}) | {"state": families.STATE | {"param": "fp32"}}
-        here.refused(layout({"tp": 2}), wide, "state.param", "fp32", "bf16")
+        half = layout({}) | {"state": families.STATE | {"param": "fp16"}}
+        here.refused(layout({"tp": 2}), half, "state.param", "fp16", "bf16")
         here.refused(layout({"tp": 2}), layout({}) | {"state": families.STATE | {"momentum": "fp32"}}, "momentum")
     return "model, dtype, state"
 
@@ -1039,6 +1039,108 @@ def uneven_pipelines() -> str:
                 here.move(document, layout({"pp": 3}))
                 count += 2
     return f"{count} moves"
+
+
+def changed(old: Document, new: Document) -> list[tuple[Document, Document]]:
+    """Moves between unlike layouts whose sides keep these states."""
+    pairs = [
+        (layout({"tp": 4, "dp": 2}), layout({"tp": 2, "pp": 2, "dp": 2})),
+        (layout({"dp": 4}, shard={"rule": "megatron"}), layout({"tp": 2, "dp": 3}, shard={"rule": "megatron"})),
+        (layout({"tp": 2, "dp": 2}, shard={"rule": "zero1"}), layout({"dp": 3}, shard={"rule": "fsdp2"})),
+        (layout({"dp": 3}, shard={"rule": "zero3"}), layout({"tp": 4}, devices=[2, 3, 4, 5])),
+        (layout({"pp": 3}), layout({"tp": 2, "dp": 2}, shard={"rule": "fsdp1"}, devices=[6, 7, 8, 9])),
+    ]
+    return [(a | {"state": old}, b | {"state": new}) for a, b in pairs]
+
+
+def states_change(old: Document, new: Document) -> str:
+    """Moves whose sides keep unlike states, bit for bit in numpy and by the executor."""
+    with room(*toys.dense()["tensors"], layers=6, heads=4) as here:
+        for first, second in changed(old, new):
+            here.move(first, second)
+    return "5 moves"
+
+
+def to_bf16() -> str:
+    """fp32 is narrowed where the new side asks."""
+    return states_change({"param": "fp32", "exp_avg": "fp32"}, {"param": "bf16", "exp_avg": "bf16"})
+
+
+def to_fp32() -> str:
+    """bf16 is widened where the new side asks."""
+    return states_change({"param": "bf16", "exp_avg": "bf16"}, {"param": "fp32", "exp_avg": "fp32"})
+
+
+def weights_alone() -> str:
+    """The new side keeps no optimizer state."""
+    return states_change(ADAM, {"param": "bf16"})
+
+
+def from_master() -> str:
+    """The new weights are made from the old masters, which the new side keeps."""
+    return states_change(ADAM, ADAM | {"param": "from-master"})
+
+
+def from_master_alone() -> str:
+    """The same, and nothing else is kept."""
+    return states_change(ADAM, {"param": "from-master"})
+
+
+def from_param() -> str:
+    """New masters are made from the weights."""
+    return states_change({"param": "bf16"}, {"param": "bf16", "master": "from-param"})
+
+
+def bytes_not_sent() -> str:
+    """One [8,6] weight, tp 2 -> tp 4 on other devices: each element moves as master alone, 4 bytes and not 6."""
+    with room(weight("w", 8, 6, dim=0, stage="first"), layers=1) as here:
+        found = []
+        for word in ("bf16", "from-master"):
+            state = {"param": "bf16", "master": "fp32"}
+            old = layout({"tp": 2}) | {"state": state}
+            new = layout({"tp": 4}, devices=[4, 5, 6, 7]) | {"state": state | {"param": word}}
+            here.move(old, new)
+            found.append(programs.inspect(here.folder / f"move-{here.count}.plan")["bytes"])
+        plain, made = found
+        assert (plain["moved"], plain["saved"]) == (48 * 6, 0), plain
+        assert (made["moved"], made["saved"], made["needed_remote"]) == (48 * 4, 48 * 2, 48 * 4), made
+    return "288 bytes become 192, 96 saved"
+
+
+def bytes_of_casts() -> str:
+    """The narrower form crosses the network, whichever way the cast goes."""
+    with room(weight("w", 8, 6, dim=0, stage="first"), layers=1) as here:
+        for old, new in (("fp32", "bf16"), ("bf16", "fp32")):
+            first = layout({"tp": 2}) | {"state": {"param": old}}
+            second = layout({"tp": 4}, devices=[4, 5, 6, 7]) | {"state": {"param": new}}
+            here.move(first, second)
+            moved = programs.inspect(here.folder / f"move-{here.count}.plan")["bytes"]["moved"]
+            assert moved == 48 * 2, moved
+    return "2 bytes an element"
+
+
+def bias_beside_casts() -> str:
+    """H6 where the weights are cast: 256 distinct fp32 values of a bias stay what they are."""
+    values = np.linspace(6.817, 7.063, 256, dtype=np.float32).view(np.uint32)
+    bias = weight("layer.{i}.router.bias", 256, kind="buffer", dtype="fp32")
+    norm = weight("layer.{i}.norm", 4, dtype="fp32")
+    with room(weight("layer.{i}.w", 8, 4, dim=0), bias, norm) as here:
+        wide, narrow = {"param": "fp32", "master": "fp32"}, {"param": "bf16", "master": "fp32"}
+        old, new = layout({"tp": 2}) | {"state": wide}, layout({"tp": 4}) | {"state": narrow}
+        sides = cells.sides_of(here.model, old, new)
+        paths = (here.write(old), here.write(new))
+        plan = here.folder / "cast.plan"
+        cells.check_move(paths, sides, plan, "verify")
+        whole = cells.contents(sides)
+        whole["buffer", "layer.0.router.bias"] = values
+        cells.execute(plan, here.folder / "run", sides, whole)
+        for rank in range(4):
+            got = cells.tensorfile.read(here.folder / "run" / "new" / f"rank-{rank:05d}.safetensors")
+            assert got["buffer/layer.0.router.bias"][0] == "F32" and got["param/layer.0.norm"][0] == "F32"
+            assert got["param/layer.0.w"][0] == "BF16"
+            assert np.array_equal(got["buffer/layer.0.router.bias"][1], values)
+            assert len(np.unique(got["buffer/layer.0.router.bias"][1])) == 256
+    return "256 distinct values"
 
 
 CASES: list[tuple[str, Callable[[], str | None]]] = [
@@ -1084,6 +1186,15 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("refit: vocabulary padded differently", vocabularies),
     ("refit: sides that differ are refused", unlike_sides),
     ("refit: uneven pipelines", uneven_pipelines),
+    ("states: fp32 to bf16", to_bf16),
+    ("states: bf16 to fp32", to_fp32),
+    ("states: weights alone", weights_alone),
+    ("states: weights from masters", from_master),
+    ("states: weights alone, from masters", from_master_alone),
+    ("states: masters from weights", from_param),
+    ("states: bytes not sent", bytes_not_sent),
+    ("states: bytes of casts", bytes_of_casts),
+    ("states: H6 beside casts", bias_beside_casts),
 ]
 
 

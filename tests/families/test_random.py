@@ -29,6 +29,21 @@ STATES = (
 )
 MESH_NAMES = (("a", "b", "c"), ("pp", "dp", "tp"), ("dp", "tp", "cp"), ("dp_shard", "dp_replicate", "tp"))
 WAYS_OUT = ("leave", "reseed", "recompute")
+CHANGES = (
+    ({"param": "fp32", "momentum": "fp32"}, {"param": "bf16", "momentum": "bf16"}),
+    ({"param": "fp32", "momentum": "fp32"}, {"param": "bf16", "master": "from-param", "momentum": "fp32"}),
+    ({"param": "bf16", "master": "fp32", "exp_avg": "bf16"}, {"param": "bf16"}),
+    ({"param": "bf16", "master": "fp32", "exp_avg": "bf16"}, {"param": "fp32", "exp_avg": "fp32"}),
+    ({"param": "bf16", "master": "fp32", "exp_avg": "bf16"}, {"param": "from-master", "master": "fp32"}),
+    (
+        {"param": "bf16", "master": "fp32", "exp_avg": "fp32"},
+        {"param": "from-master", "master": {"dtype": "fp32", "tier": "host"}, "exp_avg": "bf16"},
+    ),
+    ({"param": "bf16", "master": "fp32"}, {"param": {"dtype": "from-master", "tier": "host"}, "master": "fp32"}),
+    ({"param": "bf16", "master": "i16", "exp_avg": "bf16"}, {"param": "bf16"}),
+    ({"param": "bf16", "master": "fp32"}, {"param": "from-master"}),
+    ({"param": "bf16"}, {"param": "bf16", "master": "from-param"}),
+)  # states of the old and the new side
 RULES = ("none", "megatron", "megatron", "zero1", "zero3", "fsdp2", "fsdp1")
 
 
@@ -39,6 +54,10 @@ class Dice:
         self.draw = random.Random(seed)
         self.unit = self.draw.choice((4, 6))  # what every cut extent is a multiple of
         self.state = self.draw.choice(STATES)
+        self.next_state = self.state
+        change = random.Random(seed + 1)  # of its own, so that the rest is the same with and without
+        if change.random() < 0.3:
+            self.state, self.next_state = change.choice(CHANGES)
         self.moe = self.draw.random() < 0.4
         self.mtp = self.draw.random() < 0.3
         self.mixed = self.draw.random() < 0.2 and self.state.get("master") != "i16"
@@ -346,6 +365,7 @@ def one_move(folder: Path, seed: int, how: str) -> str:
     dice = Dice(seed)
     model = dice.whole
     documents = [dice.mesh(model) if dice.chance(0.12) else dice.parallel() for _ in range(2)]
+    documents[1]["state"] = dice.next_state
     cells.write_model(folder, model)
     paths = [cells.write(folder / f"{side}.yaml", document) for side, document in zip(("old", "new"), documents)]
     sides = cells.sides_of(model, documents[0], documents[1])

@@ -21,6 +21,8 @@ WEIGHT_STATES = (
     (("param", "fp8_e4m3"), ("master", "fp64"), ("grad", "bf16")),
 )
 
+State = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -138,6 +140,25 @@ def models(draw: st.DrawFn, tp: int, layers: int) -> Model:
     return Model(layers, tuple(tensors), scalars, heads, kv_heads)
 
 
+def next_state(draw: st.DrawFn, state: State) -> State:
+    """What the new side keeps: as a rule the same; else casts, fewer states, or one made from another."""
+    if draw(st.integers(0, 2)):
+        return state
+    other = {"fp32": "bf16", "bf16": "fp32"}
+    result = {name: draw(st.sampled_from((dtype, other.get(dtype, dtype)))) for name, dtype in state}
+    for name, _ in state[1:]:
+        if draw(st.integers(0, 3)) == 0:
+            del result[name]
+    old = dict(state)
+    if old.get("master") == "fp32" and draw(st.booleans()):
+        result["param"] = "from-master"
+        if "master" in result:
+            result["master"] = "fp32"
+    elif old["param"] in other and draw(st.integers(0, 2)) == 0:
+        result["master"] = "from-param"
+    return tuple(result.items())
+
+
 def vocabulary(draw: st.DrawFn, layout: Layout, rows: int) -> Layout:
     """The layout with a padding rule."""
     divisor = draw(st.integers(1, 8))
@@ -180,7 +201,8 @@ def cases(draw: st.DrawFn) -> Case:
     for number, size in enumerate(sizes):
         first, last = draw(st.sampled_from(pipeline_options(size["pp"], layers)))
         order = draw(st.sampled_from(ORDERS))
-        layout = Layout(order=order, first=first, last=last, state=state, name=f"side-{number}")
+        kept = next_state(draw, state) if number else state
+        layout = Layout(order=order, first=first, last=last, state=kept, name=f"side-{number}")
         layout = replace(layout, tp=size["tp"], cp=size["cp"], dp=size["dp"], pp=size["pp"])
         layouts.append(vocabulary(draw, layout, rows))
     layouts = placements(draw, layouts)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from casts import dtype_of
+
 AXES = ("tp", "cp", "ep", "dp", "pp")
 
 # document name -> (safetensors name, bytes of one element)
@@ -90,7 +92,7 @@ class Layout:
     last: int | None = None
     divisible_by: int | None = None  # None: 128
     padded: int | None = None
-    state: tuple[tuple[str, str], ...] = (("param", "bf16"),)
+    state: tuple[tuple[str, str], ...] = (("param", "bf16"),)  # dtypes, or words as in casts.MADE
     devices: tuple[int, ...] | None = None  # None: rank r runs on device r
     name: str = "layout"
 
@@ -175,7 +177,7 @@ def tensor_states(tensor: Tensor, layout: Layout) -> list[tuple[str, str]]:
     if tensor.kind == "buffer":
         assert tensor.dtype, f"{tensor.name}: buffers of the oracle's models name their dtype"
         return [("buffer", tensor.dtype)]
-    return [(s, tensor.dtype if s == "param" and tensor.dtype else d) for s, d in layout.state]
+    return [(s, tensor.dtype if s == "param" and tensor.dtype else dtype_of(word)) for s, word in layout.state]
 
 
 def entries(model: Model, layout: Layout, rank: int) -> list[Entry]:

@@ -180,7 +180,9 @@ def compare_array(where: str, got: tuple[str, np.ndarray], want: tuple[str, np.n
 def execute(move: Move, *arguments: object) -> int:
     """Run the plan over files of the old side and compare the new side; returns the bytes compared."""
     space = Space(move.model, move.layouts[0])
+    if move.layouts[0].state != move.layouts[1].state:
+        space.sprinkle()
     old, new = move.folder / "old", move.folder / "new"
     store_side(old, move.layouts[0], sides(space, move.layouts[0], True))
     programs.succeed("shunt-exec", move.plan, *arguments, "--load", old, "--store", new)
-    return compare_side(new, move.layouts[1], sides(space, move.layouts[1], False))
+    return compare_side(new, move.layouts[1], sides(space.moved(move.layouts[1]), move.layouts[1], False))

@@ -15,11 +15,20 @@ from typing import Any
 
 import numpy as np
 
+import casts
 from programs import OracleError
 
 POISON = 0xA5
 BEFORE_GROUP = ("alloc", "fill", "copy", "pack")
 Op = dict[str, Any]
+BYTES = {"bf16": 2, "fp32": 4}
+
+
+def widths(op: Op) -> dict[str, int]:
+    """Bytes of an element at both ends of an op."""
+    if "cast" not in op:
+        return {"src": op["elem_bytes"], "dst": op["elem_bytes"]}
+    return dict(zip(("src", "dst"), (BYTES[dtype] for dtype in op["cast"].split("->"))))
 
 
 class Memory:
@@ -86,7 +95,8 @@ class Replay:
             return
         end = region["offset"] + int(op.get("bytes") or 0)
         if "strides" in region and "elem_bytes" in op:
-            extent = sum((n - 1) * s for n, s in zip(region["shape"], region["strides"])) + op["elem_bytes"]
+            width = widths(op)["src" if region is op.get("src") else "dst"]
+            extent = sum((n - 1) * s for n, s in zip(region["shape"], region["strides"])) + width
             end = max(end, region["offset"] + extent)
         staging = self.devices[op["device"]].staging
         staging[region["buffer"]] = max(staging.get(region["buffer"], 0), end)
@@ -154,20 +164,31 @@ class Replay:
         self.filled += data.size
 
     def copy(self, op: Op, where: str) -> None:
-        """copy, pack and unpack: one box from written memory to memory of the same shape."""
+        """copy, pack and unpack: one box from written memory to memory of the same shape, cast or as it is."""
+        width = widths(op)
         if op["src"]["shape"] != op["dst"]["shape"]:
             raise OracleError(f"{where}: shapes differ: {op['src']} {op['dst']}")
-        data, written = self.buffer(op, op["src"], where).elements(op["src"], op["elem_bytes"], where)
+        data, written = self.buffer(op, op["src"], where).elements(op["src"], width["src"], where)
         if not written.all():
             raise OracleError(f"{where}: reads bytes that nothing has written: {op['src']}")
         memory = self.buffer(op, op["dst"], where)
-        target, marks = memory.elements(op["dst"], op["elem_bytes"], where)
+        target, marks = memory.elements(op["dst"], width["dst"], where)
+        if "cast" in op:
+            data = self.cast(op, data, where)
         if op["dst"]["buffer"].startswith("staging:"):
             memory.claim(op["dst"]["offset"], target.size, op["round"], where)
         elif marks.any():
             raise OracleError(f"{where}: writes bytes a second time: {op['dst']}")
         target[...] = data
         marks[...] = True
+
+    def cast(self, op: Op, data: np.ndarray, where: str) -> np.ndarray:
+        """Bytes of the elements in the other dtype. Only the narrower form may cross the network."""
+        old, new = op["cast"].split("->")
+        if {"pack": "bf16", "copy": new, "unpack": "fp32"}[op["op"]] != new:
+            raise OracleError(f"{where}: {op['cast']} is for the other end")
+        bits = np.ascontiguousarray(data).view(f"<u{BYTES[old]}")
+        return casts.cast(bits, old, new).view(np.uint8)
 
     def message(self, op: Op, region: Op, where: str) -> tuple[Memory, slice]:
         """Staging slot of a message, and its bytes there."""

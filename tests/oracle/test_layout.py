@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import casts
 from cases import Case, for_each
 from layout import Layout, coordinates, cut, entries, gather, padded_rows, stage_layers
 from tap import Group
@@ -70,8 +71,30 @@ def round_trip(case: Case) -> None:
                 local = [cut(entry, layout, t, whole) for t in range(layout.tp)]
                 assert np.array_equal(gather(entry, layout, local), whole), entry
                 held.add(entry.key)
-        other = Space(case.model, case.layouts[1])
-        assert held == set(space.whole) == set(other.whole)
+        assert held == set(space.whole)
+
+
+def rounding() -> None:
+    """Casts by bits against casts by arithmetic: the neighbour that is nearer, in double precision."""
+    start = np.arange(0, 2**32, 65521, dtype=np.uint64).astype(np.uint32)
+    bits = np.concatenate([start, casts.with_odd_numbers(start)])
+    got = casts.widened(casts.narrowed(bits))
+    nan = np.isnan(bits.view(np.float32))
+    assert np.isnan(got[nan].view(np.float32)).all() and nan.any()
+    bits, got = bits[~nan], got[~nan]
+    finite = np.isfinite(got.view(np.float32))
+    assert (np.abs(bits[~finite].view(np.float32)) >= np.float32(3.3961776e38)).all() and (~finite).any()
+    value, below = bits[finite].view(np.float32).astype(np.float64), bits[finite] & np.uint32(0xFFFF0000)
+    down = np.abs(value - below.view(np.float32))
+    up = np.abs((below + np.uint32(0x10000)).view(np.float32).astype(np.float64) - value)
+    upper = np.where(np.isfinite(up), up, np.inf)
+    even = (below >> np.uint32(16)) % 2 == 0
+    assert ((down == upper) & even).any() and ((down == upper) & ~even).any(), "no ties"
+    want = np.where((down < upper) | ((down == upper) & even), below, below + np.uint32(0x10000))
+    assert np.array_equal(got[finite], want)
+    halves = np.arange(65536, dtype=np.uint16)
+    quiet = np.where((halves & 0x7FFF) > 0x7F80, halves | 0x40, halves)
+    assert np.array_equal(casts.narrowed(casts.widened(halves)), quiet)
 
 
 def random_round_trips(seed_value: int) -> str:
@@ -86,5 +109,6 @@ def groups(seed_value: int) -> list[Group]:
         Group("oracle: layers of pipeline stages", pipelines),
         Group("oracle: vocabulary padding", vocabularies),
         Group("oracle: contents are unique", patterns),
+        Group("oracle: casts", rounding),
         Group("oracle: cut, then gather is the identity", random_round_trips, (seed_value,)),
     ]

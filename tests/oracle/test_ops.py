@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+import casts
 import programs
-from layout import Key, Layout
+from layout import DTYPES, Key, Layout, Model
 from moves import Local, Move, sides
 from programs import OracleError
 from replay import Replay
@@ -105,7 +106,7 @@ def compare_bytes(where: str, data: np.ndarray, written: np.ndarray, array: np.n
         raise OracleError(f"{where}: byte {int(np.argmax(data != want))} is wrong")
 
 
-def check_boxes(lines: list[Line], space: Space, layouts: tuple[Layout, Layout], local: list[list[Local]]) -> None:
+def check_boxes(lines: list[Line], spaces: tuple[Space, Space], layouts: tuple[Layout, Layout], local: list[list[Local]]) -> None:
     """Rank, local shape, dtype and box of each line."""
     for line in lines:
         side = ("from", "to").index(line["side"])
@@ -116,9 +117,18 @@ def check_boxes(lines: list[Line], space: Space, layouts: tuple[Layout, Layout],
             raise OracleError(f"want {entry.dtype} {array.shape}: {line}")
         if line["box"] is None:
             continue
-        box = box_of(space.whole[line["state"], line["tensor"]], line)
+        check_origin(line, side, spaces, layouts[1])
+        box = box_of(spaces[side].whole[line["state"], line["tensor"]], line)
         if tuple(line["region"]["shape"]) != box.shape:
             raise OracleError(f"region and box differ: {line}")
+
+
+def check_origin(line: Line, side: int, spaces: tuple[Space, Space], layout: Layout) -> None:
+    """A line of the new side names the state and the dtype that it is made from, where those are not its own."""
+    state = casts.origin_of(line["state"], dict(layout.state).get(line["state"])) if side else line["state"]
+    dtype = spaces[0].dtypes[state, line["tensor"]] if side else line["dtype"]
+    if (line.get("from_state", line["state"]), line.get("from_dtype", line["dtype"])) != (state, dtype):
+        raise OracleError(f"want it made from {state} {dtype}: {line}")
 
 
 def check_memory(replay: Replay, move: Move) -> None:
@@ -151,6 +161,7 @@ def check_summary(replay: Replay, move: Move, old: list[Local], new: list[Local]
         "max_recv": max(totals[1].values(), default=0),
         "needed_remote": lacking(move, 1),
         "inter_node_lower_bound": lacking(move, node),
+        "saved": saved(move),
     }
     found = move.report["bytes"]
     if wrong := {key: (found[key], value) for key, value in want.items() if found[key] != value}:
@@ -178,8 +189,10 @@ def check_bounds(move: Move) -> None:
             raise OracleError(f"{name}: {figure} is below its bound {bound}")
 
 
-def held(space: Space, layout: Layout, devices_per_group: int) -> dict[tuple[int, Key], np.ndarray]:
+def held(model: Model, layout: Layout, devices_per_group: int) -> dict[tuple[int, Key], np.ndarray]:
     """For each group of devices and array: which of its elements the group holds."""
+    space = Space(model, layout)
+    space.whole = {k: np.arange(1, w.size + 1).reshape(w.shape) for k, w in space.whole.items()}
     result: dict[tuple[int, Key], np.ndarray] = {}
     for rank in range(layout.world()):
         group = layout.device_of(rank) // devices_per_group
@@ -189,16 +202,50 @@ def held(space: Space, layout: Layout, devices_per_group: int) -> dict[tuple[int
     return result
 
 
+def origins(move: Move) -> dict[Key, tuple[Key, int, bool]]:
+    """For each new array: what it is made from, bytes of an element on the wire, and whether a new one will do."""
+    old = Space(move.model, move.layouts[0])
+    new = old.moved(move.layouts[1])
+    words = dict(move.layouts[1].state)
+    result = {}
+    for key in new.whole:
+        origin = (casts.origin_of(key[0], words.get(key[0])), key[1])
+        width = min(DTYPES[old.dtypes[origin]][1], DTYPES[new.dtypes[key]][1])
+        result[key] = (origin, width, origin != key and new.dtypes.get(origin) == old.dtypes[origin])
+    return result
+
+
 def lacking(move: Move, devices_per_group: int) -> int:
-    """Bytes of the new side that no old buffer of the same device (or node) held."""
-    space = Space(move.model, move.layouts[0])
-    widths = {key: whole.itemsize for key, whole in space.whole.items()}
-    space.whole = {k: np.arange(1, w.size + 1).reshape(w.shape) for k, w in space.whole.items()}
-    old, new = (held(space, layout, devices_per_group) for layout in move.layouts)
+    """Bytes of the new side that no old buffer of the same device (or node) held, and that it cannot make itself."""
+    old, new = (held(move.model, layout, devices_per_group) for layout in move.layouts)
     total = 0
+    made_from = origins(move)
     for (group, key), marks in new.items():
-        missing = marks & ~old[group, key] if (group, key) in old else marks
-        total += int(missing.sum()) * widths[key]
+        origin, width, fresh = made_from[key]
+        missing = marks.copy()
+        if (group, origin) in old:
+            missing &= ~old[group, origin]
+        if fresh and (group, origin) in new:
+            missing &= ~new[group, origin]
+        total += int(missing.sum()) * width
+    return total
+
+
+def saved(move: Move) -> int:
+    """Bytes made on a device from another state, and in no old buffer of their own state there."""
+    old, new = (held(move.model, layout, 1) for layout in move.layouts)
+    total = 0
+    made_from = origins(move)
+    for (group, key), marks in new.items():
+        origin, width, fresh = made_from[key]
+        here = np.zeros_like(marks)
+        if (group, origin) in old:
+            here |= old[group, origin]
+        if fresh and (group, origin) in new:
+            here |= new[group, origin]
+        if (group, key) in old:
+            here &= ~old[group, key]
+        total += int((marks & here).sum()) * width if origin != key else 0
     return total
 
 
@@ -206,8 +253,11 @@ def replay_plan(move: Move) -> int:
     """Replay a plan in every order that the executor may take; returns the number of orders."""
     ops, lines = programs.lines(move.plan, "--ops"), programs.lines(move.plan, "--buffers")
     space = Space(move.model, move.layouts[0])
-    old, new = (sides(space, layout, False) for layout in move.layouts)
-    check_boxes(lines, space, move.layouts, [old, new])
+    if move.layouts[0].state != move.layouts[1].state:
+        space.sprinkle()
+    spaces = (space, space.moved(move.layouts[1]))
+    old, new = (sides(side, layout, False) for side, layout in zip(spaces, move.layouts))
+    check_boxes(lines, spaces, move.layouts, [old, new])
     depth = Replay(ops).depth()
     for early in range(depth):
         replay = Replay(ops)

@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import programs
 from cases import Case, for_each
 from moves import Move, execute, make_case
 from programs import OracleError, run
@@ -19,6 +20,7 @@ CASES_PER_GROUP = 25
 def traits(case: Case, move: Move, depth: int) -> list[str]:
     """Words that tell what a case exercises; counted in the group's line."""
     first, second = case.layouts
+    lines = programs.lines(move.plan, "--buffers")
     on = [{layout.device_of(rank) for rank in range(layout.world())} for layout in case.layouts]
     words = {
         "tp changes": first.tp != second.tp,
@@ -27,6 +29,9 @@ def traits(case: Case, move: Move, depth: int) -> list[str]:
         "shrinks": first.world() > second.world(),
         "disjoint": not on[0] & on[1],
         "capped": case.cap is not None,
+        "casts": any("from_dtype" in line for line in lines),
+        "made from another state": any("from_state" in line for line in lines),
+        "drops": bool(set(dict(first.state)) - set(dict(second.state))),
         "overlapped": depth > 1,
         "many rounds": move.report["schedule"]["rounds"] > 3,
     }

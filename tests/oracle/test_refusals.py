@@ -59,13 +59,30 @@ REFUSALS = (
     Refusal("tp divides the sum but not a segment", PLAIN, replace(PLAIN, tp=3), ("gate_up.weight", "4", "3"), FUSED),
     Refusal("padded vocabulary below the rows", PLAIN, replace(PLAIN, padded=36), ("padded", "36", "37")),
     Refusal("padded vocabulary that tp does not divide", PLAIN, replace(PLAIN, tp=2, padded=41), ("41", "2")),
-    Refusal("a state is missing on the new side", PLAIN, replace(PLAIN, state=ADAM[:3]), ("exp_avg_sq",)),
     Refusal("a state is missing on the old side", replace(PLAIN, state=ADAM[:3]), PLAIN, ("exp_avg_sq",)),
     Refusal(
         "a dtype differs",
         PLAIN,
-        replace(PLAIN, state=(("param", "bf16"), ("master", "bf16"), *ADAM[2:])),
-        ("master", "fp32", "bf16"),
+        replace(PLAIN, state=(("param", "bf16"), ("master", "fp16"), *ADAM[2:])),
+        ("state.master", "fp32", "fp16", "not supported"),
+    ),
+    Refusal(
+        "weights from a master that is not there",
+        replace(PLAIN, state=ADAM[:1]),
+        replace(PLAIN, state=(("param", "from-master"),)),
+        ("state.param", "from-master", "no master"),
+    ),
+    Refusal(
+        "weights from the remainders of a master",
+        replace(PLAIN, state=(("param", "bf16"), ("master", "i16"))),
+        replace(PLAIN, state=(("param", "from-master"),)),
+        ("state.param", "from-master", "i16", "not supported"),
+    ),
+    Refusal(
+        "weights from a master that is no longer fp32",
+        PLAIN,
+        replace(PLAIN, state=(("param", "from-master"), ("master", "bf16"))),
+        ("state.master", "from-master", "bf16"),
     ),
     Refusal("two ranks on one device", PLAIN, replace(PLAIN, dp=2, devices=(1, 1)), ("devices",)),
     Refusal(

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
+import casts
 from layout import DTYPES, Entry, Key, Layout, Model, coordinates, cut, entries, pad_rows
 
 ODD = {1: 0x9D, 2: 0x9E37, 4: 0x9E3779B1, 8: 0x9E3779B97F4A7C15}
@@ -36,10 +39,34 @@ class Space:
         self.model = model
         self.patterns = Patterns()
         self.whole: dict[Key, np.ndarray] = {}
+        self.dtypes: dict[Key, str] = {}
         for rank in range(layout.world()):
             for entry in entries(model, layout, rank):
                 if entry.key not in self.whole:
                     self.whole[entry.key] = self.patterns.take(entry.dtype, entry.shape)
+                    self.dtypes[entry.key] = entry.dtype
+
+    def moved(self, layout: Layout) -> Space:
+        """The space after a move to a layout: states that it keeps, cast or made from others as it says."""
+        result = copy.copy(self)
+        result.whole, result.dtypes = {}, {}
+        words = dict(layout.state)
+        for rank in range(layout.world()):
+            for entry in entries(self.model, layout, rank):
+                state, tensor = entry.key
+                origin = (casts.origin_of(state, words.get(state)), tensor)
+                if entry.key not in result.whole:
+                    result.whole[entry.key] = casts.cast(self.whole[origin], self.dtypes[origin], entry.dtype)
+                    result.dtypes[entry.key] = entry.dtype
+        return result
+
+    def sprinkle(self) -> Space:
+        """The same with numbers that are odd to round."""
+        for key, dtype in self.dtypes.items():
+            if dtype == "fp32":
+                flat = casts.with_odd_numbers(self.whole[key].reshape(-1))
+                self.whole[key] = flat.reshape(self.whole[key].shape)
+        return self
 
     def local(self, layout: Layout, rank: int, garbage_pads: bool) -> dict[Key, tuple[Entry, np.ndarray]]:
         """Local arrays of a rank; pads are zero, or fresh patterns that must never show up elsewhere."""

@@ -849,6 +849,48 @@ static void accepts_a_right_statement(void)
     expect_accepted(build, "statement");
 }
 
+/* Whatever else an op says of its cast, the reader or the verifier refuses it. */
+static void every_other_cast_is_refused(void)
+{
+    struct build *build = build_cast();
+    for (uint32_t d = 0; d < 2; d++) {
+        for (uint32_t i = 0; i < build->parts[d].ops.count; i++) {
+            struct shunt_plan_op *op = build_op_at(build, d, i);
+            uint8_t own = op->cast;
+            for (uint8_t cast = 0; cast < 4; cast++) {
+                struct shunt_err err = {""};
+                op->cast = cast;
+                enum shunt_status st = verify_build(build, &err);
+                CHECK_MSG((st == SHUNT_OK) == (cast == own), "device %u op %u cast %u: %s", d, i, cast, err.text);
+            }
+            op->cast = own;
+        }
+    }
+    build_destroy(build);
+}
+
+/* The same of what a new buffer says that it is made from. */
+static void every_other_origin_is_refused(void)
+{
+    struct build *build = build_cast();
+    for (uint32_t d = 0; d < 2; d++) {
+        for (uint32_t i = 0; i < build->parts[d].buffers.count; i++) {
+            struct shunt_plan_buffer *buffer = build_buffer_at(build, d, i);
+            const struct shunt_plan_buffer own = *buffer;
+            for (unsigned n = 1; n <= SHUNT_DTYPE_COUNT; n++) {
+                struct shunt_err err = {""};
+                buffer->origin_state = own.origin_state != n ? (uint8_t)n : 0;
+                CHECK_MSG(verify_build(build, &err) == SHUNT_ERR_VERIFY, "device %u buffer %u state %u", d, i, n);
+                *buffer = own;
+                buffer->origin_dtype = own.origin_dtype != n ? (uint8_t)n : 0;
+                CHECK_MSG(verify_build(build, &err) == SHUNT_ERR_VERIFY, "device %u buffer %u dtype %u", d, i, n);
+                *buffer = own;
+            }
+        }
+    }
+    build_destroy(build);
+}
+
 static void accepts_casts(void)
 {
     struct build *build = build_cast();
@@ -1238,6 +1280,8 @@ static const struct test_case cases[] = {
     {"figures_are_compared", figures_are_compared},
     {"accepts_a_right_statement", accepts_a_right_statement},
     {"faults_of_casts_are_found", faults_of_casts_are_found},
+    {"every_other_cast_is_refused", every_other_cast_is_refused},
+    {"every_other_origin_is_refused", every_other_origin_is_refused},
     {"accepts_casts", accepts_casts},
     {"accepts_older_versions", accepts_older_versions},
     {"accepts_early_reads_at_depth_1", accepts_early_reads_at_depth_1},
