@@ -366,6 +366,8 @@ def one_move(folder: Path, seed: int, how: str) -> str:
     model = dice.whole
     documents = [dice.mesh(model) if dice.chance(0.12) else dice.parallel() for _ in range(2)]
     documents[1]["state"] = dice.next_state
+    if len(dice.next_state) == 1:  # without optimizer states nothing tells owners apart
+        documents[1].pop("current", None)
     cells.write_model(folder, model)
     paths = [cells.write(folder / f"{side}.yaml", document) for side, document in zip(("old", "new"), documents)]
     sides = cells.sides_of(model, documents[0], documents[1])
