@@ -112,7 +112,7 @@ static void print_text(const struct figures *figures, const char *path)
            fmt_bytes(figures->summary.needed_remote).s, fmt_bytes(figures->summary.moved).s,
            fmt_bytes(figures->summary.local).s);
     if (figures->summary.saved > 0)
-        printf("saved    %s not sent, made on the device from another state\n", fmt_bytes(figures->summary.saved).s);
+        printf("saved    %s not sent, as devices make it from another state\n", fmt_bytes(figures->summary.saved).s);
     printf("time     %s predicted, no plan is faster than %s\n", fmt_seconds(figures->summary.predicted_seconds).s,
            fmt_seconds(figures->summary.lower_bound_seconds).s);
     printf("memory   %s peak under a cap of %s (least cap %s)\n", fmt_bytes(figures->summary.peak).s,

@@ -29,7 +29,7 @@ const struct figure figure_table[] = {
     {"bytes", "relayed", "relayed", "sent on by a device that received them", FIGURE_BYTES, SUMMARY(relayed)},
     {"bytes", "local", "local", "found on the device: copied or kept", FIGURE_BYTES, SUMMARY(local)},
     {"bytes", "kept", "  kept in place", "of it, never touched", FIGURE_BYTES, SUMMARY(kept)},
-    {"bytes", "saved", "not sent", "made on the device from another state", FIGURE_BYTES, SUMMARY(saved)},
+    {"bytes", "saved", "not sent", "as devices make it from another state", FIGURE_BYTES, SUMMARY(saved)},
     {"bytes", "intra_node", "inside nodes", NULL, FIGURE_BYTES, SUMMARY(intra_node), "moved", SUMMARY(moved)},
     {"bytes", "inter_node", "between nodes", NULL, FIGURE_BYTES, SUMMARY(inter_node), "moved", SUMMARY(moved)},
     {"bytes", "inter_node_lower_bound", "  lower bound", "between nodes", FIGURE_BYTES,

@@ -102,20 +102,21 @@ static void tally_bounds(const struct route *route, const struct route_type *typ
 }
 
 static void tally_type(const struct route *route, const struct route_type *type, struct tally *tally,
-                       struct route_figures *figures)
+                       struct route_figures *figures, int64_t *saved)
 {
     const struct placement *to = route_to(route, type);
     for (uint32_t p = 0; p < type->piece_count; p++) {
         const struct route_piece *piece = &type->pieces[p];
         uint64_t elements = (uint64_t)piece->cell->elements;
+        if (type->key.derived) /* what the own state would lack here, less what is lacking now */
+            *saved += (piece->candidate_count == 0 ? piece->cell->elements : 0) * (int64_t)type->wire_bytes -
+                      held_before(route, type, piece) * (int64_t)type->wire_bytes;
         if (piece->candidate_count > 0) {
             figures->needed_remote += elements * type->wire_bytes;
             tally_sends(route, type, p, tally, figures);
             continue;
         }
         figures->local += elements * type->new_bytes;
-        if (type->key.derived)
-            figures->saved += (elements - (uint64_t)held_before(route, type, piece)) * type->wire_bytes;
     }
     for (uint32_t t = 0; t < type->taker_count; t++) {
         const struct placement_variant *variant = &to->variants[type->takers[t].variant];
@@ -196,11 +197,13 @@ void route_figures_compute(struct arena *arena, struct route *route)
                           .node_stamp = ARENA_NEW(arena, uint32_t, world->node_count)};
     struct route_figures *figures = &route->figures;
     *figures = (struct route_figures){0};
+    int64_t saved = 0; /* below 0: more is sent than if nothing were made from another item */
     for (uint32_t t = 0; t < route->type_count; t++) {
-        tally_type(route, &route->types[t], &tally, figures);
+        tally_type(route, &route->types[t], &tally, figures, &saved);
         tally_type_bounds(arena, route, &route->types[t], &tally, figures);
     }
     figures->local += figures->kept;
+    figures->saved = saved > 0 ? (uint64_t)saved : 0;
     figures->moved = figures->intra_node + figures->inter_node;
     compute_seconds(route, &tally, figures);
 }

@@ -83,7 +83,7 @@ struct route_type {
 struct route_figures {
     uint64_t needed_remote, moved, local, kept, filled, intra_node, inter_node;
     uint64_t inter_node_lower_bound; /* each byte enters each node that lacks it once */
-    uint64_t saved;                  /* not sent: made on the device from another state */
+    uint64_t saved;                  /* not sent, because it is made from another state; 0 if more is */
     uint64_t max_send, max_recv;     /* over devices */
     uint64_t max_missing;            /* most bytes one device must get */
     double lower_bound_seconds;      /* no plan with this placement is faster */

@@ -157,17 +157,19 @@ static const struct shunt_plan_buffer *find_binding(const struct vreplay *replay
     return NULL;
 }
 
-const struct shunt_plan_buffer *vbuffers_find_old(const struct vreplay *replay, uint32_t tensor, unsigned state)
+static const struct shunt_plan_buffer *find_old(const struct vreplay *replay, uint32_t tensor, unsigned state)
 {
     return find_binding(replay, replay->old_sorted, replay->old_count, binding_number(tensor, state));
 }
 
-const struct shunt_plan_buffer *vbuffers_find_new(const struct vreplay *replay, uint32_t tensor, unsigned state)
+static const struct shunt_plan_buffer *find_new(const struct vreplay *replay, uint32_t tensor, unsigned state)
 {
     return find_binding(replay, replay->new_sorted, replay->new_count, binding_number(tensor, state));
 }
 
-uint64_t vbuffers_held(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *buffer)
+/* Elements of a box that the holdings of a buffer cover. They are disjoint. */
+static uint64_t held_before(const struct vreplay *replay, const struct vbox *box,
+                            const struct shunt_plan_buffer *buffer)
 {
     uint64_t elements = 0;
     for (uint32_t i = 0; i < buffer->holding_count; i++) {
@@ -177,7 +179,8 @@ uint64_t vbuffers_held(const struct vreplay *replay, const struct vbox *box, con
     return elements;
 }
 
-uint32_t vbuffers_wire_bytes(const struct shunt_plan_buffer *buffer)
+/* Bytes of one element on the wire: the narrower of what it is made from and what it becomes. */
+static uint32_t wire_bytes(const struct shunt_plan_buffer *buffer)
 {
     uint32_t own = shunt_dtype_bytes(buffer->dtype), origin = shunt_dtype_bytes(shunt_plan_origin_dtype(buffer));
     return own < origin ? own : origin;
@@ -204,7 +207,7 @@ static uint64_t held_by_both(const struct vreplay *replay, const struct vbox *bo
             common.lo[d] = common.lo[d] > held.lo[d] ? common.lo[d] : held.lo[d];
             common.hi[d] = common.hi[d] < held.hi[d] ? common.hi[d] : held.hi[d];
         }
-        elements += vbuffers_held(replay, &common, b);
+        elements += held_before(replay, &common, b);
     }
     return elements;
 }
@@ -215,9 +218,9 @@ static uint64_t found_here(const struct vreplay *replay, const struct vbox *box,
 {
     uint64_t found = 0;
     if (old != NULL)
-        found += vbuffers_held(replay, box, old);
+        found += held_before(replay, box, old);
     if (fresh != NULL)
-        found += vbuffers_held(replay, box, fresh);
+        found += held_before(replay, box, fresh);
     if (old != NULL && fresh != NULL)
         found -= held_by_both(replay, box, old, fresh);
     return found;
@@ -229,7 +232,7 @@ static const struct shunt_plan_buffer *find_fresh(const struct vreplay *replay, 
     unsigned state = shunt_plan_origin_state(buffer);
     if (state == buffer->state)
         return NULL;
-    const struct shunt_plan_buffer *fresh = vbuffers_find_new(replay, buffer->tensor, state);
+    const struct shunt_plan_buffer *fresh = find_new(replay, buffer->tensor, state);
     bool unchanged = fresh != NULL && fresh->origin_state == 0 && fresh->origin_dtype == 0 &&
                      fresh->dtype == shunt_plan_origin_dtype(buffer);
     return unchanged ? fresh : NULL;
@@ -237,7 +240,7 @@ static const struct shunt_plan_buffer *find_fresh(const struct vreplay *replay, 
 
 static uint64_t needed_remote(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
 {
-    const struct shunt_plan_buffer *old = vbuffers_find_old(replay, buffer->tensor, shunt_plan_origin_state(buffer));
+    const struct shunt_plan_buffer *old = find_old(replay, buffer->tensor, shunt_plan_origin_state(buffer));
     const struct shunt_plan_buffer *fresh = find_fresh(replay, buffer);
     uint64_t needed = 0;
     for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++) {
@@ -245,7 +248,31 @@ static uint64_t needed_remote(const struct vreplay *replay, const struct shunt_p
         needed += shunt_plan_view_elements(&replay->part->views[replay->part->holdings[h].view]);
         needed -= found_here(replay, &box, old, fresh);
     }
-    return needed * vbuffers_wire_bytes(buffer);
+    return needed * wire_bytes(buffer);
+}
+
+/* Elements that would have to be sent if this buffer were made from the old side of its own state. */
+static uint64_t lacking_itself(const struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    const struct shunt_plan_buffer *old =
+        find_binding(replay, replay->old_sorted, replay->old_count, binding_of(buffer));
+    uint64_t lacking = 0;
+    for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++) {
+        struct vbox box = vbox_of_holding(replay->part, h);
+        lacking += shunt_plan_view_elements(&replay->part->views[replay->part->holdings[h].view]);
+        lacking -= old != NULL ? held_before(replay, &box, old) : 0;
+    }
+    return lacking;
+}
+
+/* What must be sent for a new buffer, and what need not because it is made from another state. */
+static void add_needed(struct vreplay *replay, const struct shunt_plan_buffer *buffer)
+{
+    struct vfigures *figures = &replay->v->figures;
+    uint64_t needed = needed_remote(replay, buffer);
+    figures->needed_remote += needed;
+    if (shunt_plan_origin_state(buffer) != buffer->state)
+        figures->saved += (int64_t)(lacking_itself(replay, buffer) * wire_bytes(buffer)) - (int64_t)needed;
 }
 
 static void add_figures(struct vreplay *replay, const struct shunt_plan_buffer *buffer)
@@ -254,7 +281,7 @@ static void add_figures(struct vreplay *replay, const struct shunt_plan_buffer *
     if (buffer->side == SHUNT_SIDE_BOTH)
         figures->kept += holding_bytes(replay, buffer);
     if (buffer->side == SHUNT_SIDE_TO)
-        figures->needed_remote += needed_remote(replay, buffer);
+        add_needed(replay, buffer);
     if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < figures->rollback_until_round)
         figures->rollback_until_round = buffer->free_round;
     figures->ops += buffer->side != SHUNT_SIDE_BOTH; /* an alloc or a free */

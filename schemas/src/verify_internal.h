@@ -51,7 +51,8 @@ struct vpart {
 
 /** What the replay adds up, to compare with the summary. */
 struct vfigures {
-    uint64_t needed_remote, moved, copied, kept, inter_node, intra_node, filled, saved;
+    uint64_t needed_remote, moved, copied, kept, inter_node, intra_node, filled;
+    int64_t saved; /* below 0: made from another state, more must be sent than otherwise */
     uint64_t max_send, max_recv, from_max, to_max, peak, ops, messages;
     uint32_t max_group_messages, max_peers, rollback_until_round;
 };
@@ -205,15 +206,6 @@ struct vsource {
 
 /** Report a source and a target that are not the same elements, or not cast as they should. Shapes are the same. */
 void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, const struct vsource *source);
-
-/** Elements of a box that the holdings of a buffer of this device cover. They are disjoint. */
-uint64_t vbuffers_held(const struct vreplay *replay, const struct vbox *box, const struct shunt_plan_buffer *buffer);
-/** The old buffer of the device with this tensor and state, or NULL. */
-const struct shunt_plan_buffer *vbuffers_find_old(const struct vreplay *replay, uint32_t tensor, unsigned state);
-/** The same of the new side. */
-const struct shunt_plan_buffer *vbuffers_find_new(const struct vreplay *replay, uint32_t tensor, unsigned state);
-/** Bytes of one element on the wire: the narrower of what it is made from and what it becomes. */
-uint32_t vbuffers_wire_bytes(const struct shunt_plan_buffer *buffer);
 
 /* ---- small things shared by the stages */
 

@@ -152,20 +152,6 @@ void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, const str
         report_cast(replay, round, record, source);
 }
 
-/* What the device makes from another state, and had not in its own: it would have been sent otherwise. */
-static void add_saved(struct vreplay *replay, const struct shunt_plan_op *op, const struct vend *target)
-{
-    const struct shunt_plan_buffer *buffer = buffer_of(replay, op->dst_buffer);
-    const struct shunt_plan_view *view = &replay->part->views[op->dst_view];
-    if (shunt_plan_origin_state(buffer) == buffer->state)
-        return;
-    const struct shunt_plan_buffer *old = vbuffers_find_old(replay, buffer->tensor, buffer->state);
-    struct vbox box = vbox_of(target->lo, view);
-    uint64_t elements = shunt_plan_view_elements(view);
-    elements -= old != NULL ? vbuffers_held(replay, &box, old) : 0;
-    replay->v->figures.saved += elements * vbuffers_wire_bytes(buffer);
-}
-
 static void check_copy(struct vreplay *replay, uint32_t round, uint32_t index, uint64_t bytes)
 {
     const struct shunt_plan_op *op = &replay->part->ops[index];
@@ -176,7 +162,6 @@ static void check_copy(struct vreplay *replay, uint32_t round, uint32_t index, u
     if (!check_write(replay, round, op, &target))
         return;
     replay->targets[index] = target;
-    add_saved(replay, op, &target);
     if (readable)
         vops_compare(replay, round, index, &source);
 }

@@ -232,21 +232,17 @@ def lacking(move: Move, devices_per_group: int) -> int:
 
 
 def saved(move: Move) -> int:
-    """Bytes made on a device from another state, and in no old buffer of their own state there."""
+    """Bytes that what is made from another state would have needed from its own, less what it needs."""
     old, new = (held(move.model, layout, 1) for layout in move.layouts)
     total = 0
     made_from = origins(move)
     for (group, key), marks in new.items():
         origin, width, fresh = made_from[key]
-        here = np.zeros_like(marks)
-        if (group, origin) in old:
-            here |= old[group, origin]
-        if fresh and (group, origin) in new:
-            here |= new[group, origin]
-        if (group, key) in old:
-            here &= ~old[group, key]
-        total += int((marks & here).sum()) * width if origin != key else 0
-    return total
+        none = np.zeros_like(marks)
+        here = old.get((group, origin), none) | (new.get((group, origin), none) if fresh else none)
+        if origin != key:
+            total += (int((marks & ~old.get((group, key), none)).sum()) - int((marks & ~here).sum())) * width
+    return max(total, 0)
 
 
 def replay_plan(move: Move) -> int:

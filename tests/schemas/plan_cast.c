@@ -99,7 +99,7 @@ void build_cast_account(struct build *build)
 {
     build_account(build);
     build->summary.needed_remote -= 8 * 2; /* device 1 could have made those weights from its new master */
-    build->summary.saved = 8 * 2;          /* it made the others, and had none */
+    build->summary.saved = 16 * 2;         /* and it had none */
 }
 
 struct build *build_cast(void)

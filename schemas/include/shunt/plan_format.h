@@ -117,7 +117,7 @@ struct shunt_plan_summary {
     uint32_t replicas_checked;     /* 1 if copies were compared bytewise, which a compiler cannot do: 0 */
     uint32_t state_notes;          /* string offset: what becomes of the state beside the tensors; 0 in version 1.0 */
     uint64_t ops;                  /* op records of all parts, plus allocs and frees */
-    uint64_t saved;                /* not sent, because the device makes it from another state that it holds */
+    uint64_t saved;                /* not sent, because devices make it from another state that they have */
 };
 SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 256, "summary size");
 #define SHUNT_PLAN_SUMMARY_BYTES_1_1 248u
