@@ -1076,6 +1076,17 @@ def weights_alone() -> str:
     return states_change(ADAM, {"param": "bf16"})
 
 
+def scales_dropped() -> str:
+    """A scaled state goes with its scales; another one stays where its shards stay."""
+    scaled = {"dtype": "fp16", "scale": "per-shard"}
+    states_change({"param": "bf16", "exp_avg": scaled, "exp_avg_sq": scaled}, {"param": "bf16"})
+    with room(*toys.dense()["tensors"], layers=6, heads=4) as here:
+        old = layout({"dp": 2}) | {"state": {"param": "bf16", "exp_avg": scaled, "exp_avg_sq": scaled}}
+        here.move(old, layout({"dp": 4}) | {"state": {"param": "bf16", "exp_avg_sq": scaled}})
+        here.move(old, layout({"dp": 4}) | {"state": {"param": "bf16", "exp_avg": scaled}})
+    return "7 moves"
+
+
 def from_master() -> str:
     """The new weights are made from the old masters, which the new side keeps."""
     return states_change(ADAM, ADAM | {"param": "from-master"})
@@ -1189,6 +1200,7 @@ CASES: list[tuple[str, Callable[[], str | None]]] = [
     ("states: fp32 to bf16", to_bf16),
     ("states: bf16 to fp32", to_fp32),
     ("states: weights alone", weights_alone),
+    ("states: scales dropped with their states", scales_dropped),
     ("states: weights from masters", from_master),
     ("states: weights alone, from masters", from_master_alone),
     ("states: masters from weights", from_param),
