@@ -129,7 +129,7 @@ static const struct error_row error_rows[] = {
     {LAYOUT, LAYOUT_BASE "vocabb: {}\n",
      ":4:1: vocabb: found an unknown key (did you mean `vocab`?), expected a mapping "
      "with the keys kind, name, model, cluster, parallel, order, pipeline, shard, attention, vocab, "
-      "storage, mesh, placements, ranks, holdings, axes, state, gradients, current, devices"},
+     "storage, mesh, placements, ranks, holdings, axes, state, gradients, current, devices"},
     {LAYOUT, LAYOUT_BASE "zzz: 1\n", ":4:1: zzz: found an unknown key, expected a mapping with the keys kind"},
     {LAYOUT, LAYOUT_BASE "\"a\\e[31m\": 1\n", ":4:1: a\\x1B[31m: found an unknown key"},
     {LAYOUT, LAYOUT_HEAD "parallel: {tp: 2, pt: 2}\n", ":3:19: parallel.pt: found an unknown key (did you mean `tp`?)"},
