@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "routing/overlay.h"
+#include "routing/spread.h"
 
 /** Cells of one new variant of a type. */
 struct variant_cells {
@@ -249,7 +250,6 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
             struct route_piece *piece = VEC_PUSH(arena, &pieces);
             piece->cell = cell;
             piece->taker = taker->device;
-            piece->spread = t + n;
             if (contains(candidates[n], candidate_counts[n], taker->device))
                 continue;
             piece->fresh = is_fresh(route, route_fresh(route, type), cell, taker->device);
@@ -330,7 +330,9 @@ static void group_items(struct arena *arena, struct route *route)
 
 enum shunt_status pieces_build(struct arena *arena, struct route *route, struct shunt_err *err)
 {
+    struct spreader spreader;
     group_items(arena, route);
+    spreader_init(arena, route->world->device_count, &spreader);
     for (uint32_t t = 0; t < route->type_count; t++) {
         struct route_type *type = &route->types[t];
         struct variant_cells *cells;
@@ -343,6 +345,7 @@ enum shunt_status pieces_build(struct arena *arena, struct route *route, struct 
         list_takers(arena, route, type);
         mark_kept(route, type);
         list_pieces(arena, route, type, cells);
+        spread_pieces(arena, &spreader, type);
     }
     return SHUNT_OK;
 }

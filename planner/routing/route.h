@@ -51,7 +51,7 @@ struct route_giver {
 struct route_piece {
     const struct route_cell *cell;
     uint32_t taker;           /* device */
-    uint32_t spread;          /* differs between pieces of one source and of one taker: tells them into groups */
+    uint32_t spread;          /* unlike for pieces that share a device (spread.h): deals them into groups */
     bool fresh;               /* a local copy from the new buffer of the origin */
     uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
     const uint32_t *candidates;

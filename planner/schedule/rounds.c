@@ -20,7 +20,7 @@ static uint32_t at_least_one(uint64_t count, uint64_t most)
  * Slices of every piece load all ports alike, and are taken while they are few. Beyond that, as few slices as
  * a single piece needs, and as many groups of pieces as the busiest device asks for.
  */
-static struct chunking cut_job(const struct problem *problem, const struct job *job, uint64_t chunk_bytes)
+struct chunking rounds_cut_job(const struct problem *problem, const struct job *job, uint64_t chunk_bytes)
 {
     uint32_t pieces = problem->route->types[job->type].piece_count;
     uint64_t chunks = ceil_div(job->traffic, chunk_bytes);
@@ -31,21 +31,8 @@ static struct chunking cut_job(const struct problem *problem, const struct job *
     return chunking;
 }
 
-static uint32_t chunk_count(const struct chunking *chunking)
-{
-    return chunking->groups * chunking->slices;
-}
-
-/** A chunk at hand, with what would else be divided anew for every piece. */
-struct chunk {
-    const struct problem *problem;
-    const struct job *job;
-    const struct route_type *type;
-    uint32_t groups, slices, group, slice;
-};
-
-static struct chunk chunk_at(const struct problem *problem, const struct job *job, const struct chunking *chunking,
-                             uint32_t chunk)
+struct chunk rounds_chunk(const struct problem *problem, const struct job *job, const struct chunking *chunking,
+                          uint32_t chunk)
 {
     return (struct chunk){.problem = problem,
                           .job = job,
@@ -56,8 +43,7 @@ static struct chunk chunk_at(const struct problem *problem, const struct job *jo
                           .slice = chunk % chunking->slices};
 }
 
-/** Aligned bytes of a piece in a chunk; 0 when it takes no part, its slice is empty or the copy is local. */
-static uint64_t piece_bytes(const struct chunk *at, uint32_t piece_index, uint32_t *source_out)
+uint64_t rounds_piece_bytes(const struct chunk *at, uint32_t piece_index, uint32_t *source_out)
 {
     const struct route_piece *piece = &at->type->pieces[piece_index];
     *source_out = route_source(at->type, at->job->index, piece_index);
@@ -77,13 +63,13 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
     for (uint32_t j = 0; j < problem->job_count; j++) {
         const struct job *job = &problem->jobs[j];
         const struct route_type *type = &problem->route->types[job->type];
-        struct chunking chunking = cut_job(problem, job, chunk_bytes);
+        struct chunking chunking = rounds_cut_job(problem, job, chunk_bytes);
         for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
-            struct chunk at = chunk_at(problem, job, &chunking, c);
+            struct chunk at = rounds_chunk(problem, job, &chunking, c);
             for (int undo = 0; undo < 2; undo++) {
                 for (uint32_t p = 0; p < type->piece_count; p++) {
                     uint32_t source, taker = type->pieces[p].taker;
-                    uint64_t bytes = piece_bytes(&at, p, &source);
+                    uint64_t bytes = rounds_piece_bytes(&at, p, &source);
                     if (bytes == 0)
                         continue;
                     load[source] = undo ? 0 : load[source] + bytes;
@@ -129,10 +115,10 @@ static bool fits_memory(const struct builder *builder, const struct job *job)
 /** Add (or take back) the first `count` pieces of a chunk; stops at one that does not fit and says how far it came. */
 static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, uint32_t count, bool take_back)
 {
-    struct chunk at = chunk_at(builder->problem, &builder->problem->jobs[j], &builder->chunkings[j], chunk);
+    struct chunk at = rounds_chunk(builder->problem, &builder->problem->jobs[j], &builder->chunkings[j], chunk);
     for (uint32_t p = 0; p < count; p++) {
         uint32_t source, taker = at.type->pieces[p].taker;
-        uint64_t bytes = piece_bytes(&at, p, &source);
+        uint64_t bytes = rounds_piece_bytes(&at, p, &source);
         if (take_back) {
             builder->load[source] -= bytes;
             builder->load[taker] -= bytes;
@@ -246,7 +232,7 @@ static void builder_init(struct arena *arena, struct builder *builder, const str
     builder->finish_round = ARENA_NEW(arena, uint32_t, problem->job_count);
     builder->chunkings = ARENA_NEW(arena, struct chunking, problem->job_count);
     for (uint32_t j = 0; j < problem->job_count; j++)
-        builder->chunkings[j] = cut_job(problem, &problem->jobs[j], options->chunk_bytes);
+        builder->chunkings[j] = rounds_cut_job(problem, &problem->jobs[j], options->chunk_bytes);
     rounds_least_slots(arena, problem, options->chunk_bytes, builder->slot);
     for (uint32_t d = 0; d < devices; d++) {
         const struct problem_device *device = &problem->devices[d];

@@ -55,6 +55,28 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
 bool rounds_build(struct arena *arena, const struct problem *problem, const struct rounds_options *options,
                   struct rounds *rounds_out);
 
+/** How to cut a job so that no device sends and receives more than about chunk_bytes (>= 1) in a chunk. */
+struct chunking rounds_cut_job(const struct problem *problem, const struct job *job, uint64_t chunk_bytes);
+
+static inline uint32_t chunk_count(const struct chunking *chunking)
+{
+    return chunking->groups * chunking->slices;
+}
+
+/** A chunk at hand, with what would else be divided anew for every piece. */
+struct chunk {
+    const struct problem *problem;
+    const struct job *job;
+    const struct route_type *type;
+    uint32_t groups, slices, group, slice;
+};
+
+struct chunk rounds_chunk(const struct problem *problem, const struct job *job, const struct chunking *chunking,
+                          uint32_t chunk);
+
+/** Aligned bytes of a piece in a chunk; 0 when it takes no part, its slice is empty or the copy is local. */
+uint64_t rounds_piece_bytes(const struct chunk *chunk, uint32_t piece_index, uint32_t *source_out);
+
 /** Whether a piece takes part in a chunk. */
 static inline bool unit_has_piece(const struct chunking *chunking, uint32_t chunk, const struct route_piece *piece)
 {

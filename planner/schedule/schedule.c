@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule.h"
 
+#include "schedule/balance.h"
+#include "schedule/estimate.h"
 #include "schedule/order.h"
 #include "schedule/peak.h"
 
@@ -8,26 +10,36 @@
 #define MIB (KIB * 1024)
 #define GIB (MIB * 1024)
 
-enum order_kind { ORDER_MIXED, ORDER_LEAST_PEAK };
+enum order_kind { ORDER_MIXED, ORDER_LEAST_PEAK, NO_ORDER /* balance.h instead */ };
 
 enum slot_kind {
-    SLOT_FULL,   /* all of the staging */
-    SLOT_EIGHTH, /* an eighth of it */
-    SLOT_REST,   /* what the cap leaves over the least peak, at most all of the staging */
-    SLOT_LEAST,  /* one smallest chunk */
+    SLOT_FULL,    /* all of the staging */
+    SLOT_HALF,    /* a half of it */
+    SLOT_QUARTER, /* a quarter of it */
+    SLOT_EIGHTH,  /* an eighth of it */
+    SLOT_REST,    /* what the cap leaves over the least peak, at most all of the staging */
+    SLOT_LEAST,   /* one smallest chunk */
 };
 
-/** The strategies; exact ones will stand in front of them. */
+/** The strategies, about the fastest first. Those that hold the old side come before those that do not. */
 static const struct strategy {
     const char *name;
     enum order_kind order;
     enum slot_kind slot;
     uint32_t depth;
     bool hold_old;
-    uint32_t window;
+    uint32_t window; /* of a list schedule; of a balanced one: how many times the rounds that staging asks for */
 } strategies[] = {
+    {"balanced-hold", NO_ORDER, SLOT_FULL, 2, true, 1},
+    {"balanced-hold", NO_ORDER, SLOT_QUARTER, 2, true, 1},
     {"greedy-mixed-hold", ORDER_MIXED, SLOT_FULL, 2, true, 256},
     {"greedy-mixed-hold", ORDER_MIXED, SLOT_EIGHTH, 2, true, 256},
+    {"balanced", NO_ORDER, SLOT_FULL, 2, false, 1},
+    {"balanced", NO_ORDER, SLOT_FULL, 2, false, 2},
+    {"balanced", NO_ORDER, SLOT_HALF, 2, false, 1},
+    {"balanced", NO_ORDER, SLOT_HALF, 2, false, 2},
+    {"balanced", NO_ORDER, SLOT_QUARTER, 2, false, 1},
+    {"balanced", NO_ORDER, SLOT_QUARTER, 2, false, 2},
     {"greedy-mixed", ORDER_MIXED, SLOT_FULL, 2, false, 256},
     {"greedy-mixed", ORDER_MIXED, SLOT_EIGHTH, 2, false, 256},
     {"greedy-peak", ORDER_LEAST_PEAK, SLOT_FULL, 2, false, 256},
@@ -61,7 +73,7 @@ static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 
 uint64_t schedule_default_staging(const struct problem *problem)
 {
-    return clamp(problem->traffic_max / 4, 16 * MIB, GIB);
+    return clamp(problem->traffic_max / 4, 16 * MIB, 4 * GIB);
 }
 
 /** Buffers of a device at its worst moment in least-peak order. */
@@ -89,6 +101,10 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
     switch (strategy->slot) {
     case SLOT_FULL:
         return full;
+    case SLOT_HALF:
+        return full / 2;
+    case SLOT_QUARTER:
+        return full / 4;
     case SLOT_EIGHTH:
         return full / 8;
     case SLOT_LEAST:
@@ -104,11 +120,29 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
     return rest;
 }
 
+static bool run_balanced(struct arena *arena, struct common *common, const struct strategy *strategy, uint64_t cap,
+                         struct rounds *rounds_out)
+{
+    uint64_t slot = slot_bytes(common, strategy);
+    uint64_t chunk = slot / 16 > common->least_chunk ? slot / 16 : common->least_chunk;
+    const struct balance_options options = {.depth = strategy->depth,
+                                            .hold_old = strategy->hold_old,
+                                            .round_factor = strategy->window,
+                                            .slot_bytes = slot,
+                                            .chunk_bytes = chunk};
+    if (strategy->depth * common->largest_least_slot > common->problem->staging ||
+        !balance_build(arena, common->problem, &options, rounds_out))
+        return false;
+    return peak_of_rounds(arena, common->problem, rounds_out) <= cap;
+}
+
 static bool run_strategy(struct arena *arena, struct common *common, const struct strategy *strategy, uint64_t cap,
                          struct rounds *rounds_out)
 {
     struct problem problem = *common->problem;
     problem.cap = cap;
+    if (strategy->order == NO_ORDER)
+        return run_balanced(arena, common, strategy, cap, rounds_out);
     if (common->orders[strategy->order] == NULL)
         common->orders[strategy->order] = order_mixed(arena, &problem);
     uint64_t slot = slot_bytes(common, strategy);
@@ -211,21 +245,42 @@ static enum shunt_status refuse_staging(const struct common *common, struct shun
                       (unsigned long long)least);
 }
 
-/** The first strategy that fits; last of all the one that made the least cap. */
+/** A schedule this near to what the routes need at least ends the search. */
+#define NEAR_ENOUGH 1.1
+
+/**
+ * The fastest strategy that fits among those that hold the old side; else among the others; else the one that made
+ * the least cap.
+ */
 static enum shunt_status choose(struct arena *arena, struct common *common, struct schedule *schedule_out,
                                 struct shunt_err *err)
 {
-    uint64_t cap = common->problem->cap;
-    for (size_t i = 0; i <= STRATEGY_COUNT; i++) {
-        const struct strategy *strategy = i < STRATEGY_COUNT ? &strategies[i] : common->least_strategy;
+    const struct problem *problem = common->problem;
+    double least_seconds = estimate_least_seconds(arena, problem), best_seconds = 0;
+    struct schedule best = {0};
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        const struct strategy *strategy = &strategies[i];
         struct schedule schedule = {.method = strategy->name, .least_cap = common->least_cap};
-        if (!run_strategy(arena, common, strategy, i < STRATEGY_COUNT ? cap : NO_CAP, &schedule.rounds))
+        if (best.method != NULL && (best.rounds.hold_old != strategy->hold_old || strategy->depth == 1))
+            break;
+        if (!run_strategy(arena, common, strategy, problem->cap, &schedule.rounds))
             continue;
-        *schedule_out = schedule;
-        return SHUNT_OK;
+        double seconds = estimate_seconds(arena, problem, &schedule.rounds);
+        if (best.method == NULL || seconds < best_seconds) {
+            best = schedule;
+            best_seconds = seconds;
+        }
+        if (best_seconds <= NEAR_ENOUGH * least_seconds)
+            break;
     }
-    return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
-                      (unsigned long long)cap, (unsigned long long)common->least_cap);
+    if (best.method == NULL) {
+        best = (struct schedule){.method = common->least_strategy->name, .least_cap = common->least_cap};
+        if (!run_strategy(arena, common, common->least_strategy, NO_CAP, &best.rounds))
+            return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
+                              (unsigned long long)problem->cap, (unsigned long long)common->least_cap);
+    }
+    *schedule_out = best;
+    return SHUNT_OK;
 }
 
 enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, struct schedule *schedule_out,

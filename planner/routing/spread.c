@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "routing/spread.h"
+
+#include <string.h>
+
+void spreader_init(struct arena *arena, uint32_t devices, struct spreader *spreader_out)
+{
+    *spreader_out =
+        (struct spreader){.degree = ARENA_NEW(arena, uint32_t, devices), .space = devices, .devices = devices};
+    spreader_out->used = ARENA_NEW(arena, uint64_t, devices);
+}
+
+/** The sender that a piece most likely has: one of its holders, in turns; the taker itself for a local copy. */
+static uint32_t likely_source(const struct route_type *type, uint32_t index)
+{
+    const struct route_piece *piece = &type->pieces[index];
+    return piece->candidate_count > 0 ? piece->candidates[index % piece->candidate_count] : piece->taker;
+}
+
+/** A device's set of colours. */
+static uint64_t *colours_of(const struct spreader *spreader, uint32_t device)
+{
+    return &spreader->used[device * spreader->words];
+}
+
+static uint32_t first_free(const uint64_t *a, const uint64_t *b, size_t words)
+{
+    for (size_t w = 0; w < words; w++) {
+        uint64_t free_bits = ~(a[w] | b[w]);
+        if (free_bits != 0)
+            return (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(free_bits);
+    }
+    return (uint32_t)(words * 64); /* not reached: two devices never use up as many colours as the sets have room for */
+}
+
+/** Room for as many colours as two devices of the highest degree can take together. */
+static void make_room(struct arena *arena, struct spreader *spreader, const struct route_type *type)
+{
+    uint32_t highest = 0;
+    for (uint32_t p = 0; p < type->piece_count; p++) {
+        uint32_t source = likely_source(type, p), taker = type->pieces[p].taker;
+        highest = ++spreader->degree[source] > highest ? spreader->degree[source] : highest;
+        highest = ++spreader->degree[taker] > highest ? spreader->degree[taker] : highest;
+    }
+    spreader->words = highest / 32 + 1;
+    if (spreader->words * spreader->devices <= spreader->space)
+        return;
+    spreader->space = 2 * spreader->words * spreader->devices;
+    spreader->used = ARENA_NEW(arena, uint64_t, spreader->space);
+}
+
+/** Leave no trace of the type. */
+static void clear(struct spreader *spreader, const struct route_type *type)
+{
+    for (uint32_t p = 0; p < type->piece_count; p++) {
+        uint32_t ends[] = {likely_source(type, p), type->pieces[p].taker};
+        for (int e = 0; e < 2; e++) {
+            spreader->degree[ends[e]] = 0;
+            memset(colours_of(spreader, ends[e]), 0, spreader->words * sizeof(uint64_t));
+        }
+    }
+}
+
+void spread_pieces(struct arena *arena, struct spreader *spreader, struct route_type *type)
+{
+    make_room(arena, spreader, type);
+    for (uint32_t p = 0; p < type->piece_count; p++) {
+        uint64_t *a = colours_of(spreader, likely_source(type, p)), *b = colours_of(spreader, type->pieces[p].taker);
+        uint32_t colour = first_free(a, b, spreader->words);
+        a[colour / 64] |= UINT64_C(1) << colour % 64;
+        b[colour / 64] |= UINT64_C(1) << colour % 64;
+        type->pieces[p].spread = colour;
+    }
+    clear(spreader, type);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/balance.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule/loads.h"
+
+/** Powers of the load in the measure of unevenness, one pass over all units each: low ones spread, high ones flatten. */
+static const int pass_squarings[] = {1, 3, 4, 4}; /* x^2, x^8, x^16, x^16 */
+#define PASS_COUNT (sizeof(pass_squarings) / sizeof(pass_squarings[0]))
+
+#define MOST_ROUNDS   4096u
+#define ROUND_TRIES   8
+#define NO_ROUND      UINT32_MAX
+#define WINDOW_SHARE  16  /* of the rounds: how far from its place a unit may go, either way */
+#define WORK_PER_PASS 4e9 /* loads times rounds: later passes are left out beyond it */
+
+struct balance {
+    const struct problem *problem;
+    const struct loads *loads;
+    uint32_t rounds;
+    double *level;   /* by port and round: load over an even share of the busiest port */
+    uint64_t *used;  /* by device and round: staging */
+    uint64_t *limit; /* by device: staging of a round */
+    uint32_t *round; /* by unit */
+    double *place;   /* by unit: 0 to 1, where in the whole it belongs; NULL: anywhere */
+    uint32_t depth;
+    uint32_t *first_unit; /* by job; those of a job follow each other */
+    uint32_t *follower;   /* by job: the job that comes after it; JOB_NONE */
+    double *score;        /* by round, for the unit at hand */
+    double scale;         /* levels per second */
+};
+
+static double raised(double x, int squarings)
+{
+    for (int i = 0; i < squarings; i++)
+        x *= x;
+    return x;
+}
+
+static void add_unit(struct balance *balance, uint32_t unit, uint32_t round, int sign)
+{
+    const struct loads *loads = balance->loads;
+    for (uint32_t l = loads->begin[unit]; l < loads->begin[unit + 1]; l++) {
+        const struct load *load = &loads->loads[l];
+        balance->level[(size_t)load->port * balance->rounds + round] += sign * load->seconds * balance->scale;
+        if (port_is_wire(load->port))
+            balance->used[(size_t)(load->port / PORT_KINDS) * balance->rounds + round] +=
+                sign > 0 ? load->bytes : -load->bytes;
+    }
+}
+
+/** Rounds that a unit may go to, or that a job has: half-open. */
+struct window {
+    uint32_t begin, end;
+};
+
+/** From the first to the last round of what is placed of a job; empty when nothing is. */
+static struct window job_span(const struct balance *balance, uint32_t job)
+{
+    const struct loads *loads = balance->loads;
+    struct window span = {NO_ROUND, 0};
+    for (uint32_t u = balance->first_unit[job]; u < loads->unit_count && loads->units[u].job == job; u++) {
+        uint32_t round = balance->round[u];
+        if (round == NO_ROUND)
+            continue;
+        span.begin = round < span.begin ? round : span.begin;
+        span.end = round + 1 > span.end ? round + 1 : span.end;
+    }
+    return span;
+}
+
+/** Rounds between the last one of a job and the first one of the job that comes after it. */
+static uint32_t wait_of(const struct balance *balance, uint32_t job)
+{
+    return balance->problem->jobs[job].reads_new ? balance->depth : 0;
+}
+
+/** Behind the job that a job comes after, and before the one that comes after it. */
+static struct window order_window(const struct balance *balance, uint32_t job)
+{
+    struct window window = {0, balance->rounds};
+    uint32_t before = balance->problem->jobs[job].after, behind = balance->follower[job];
+    if (before != JOB_NONE)
+        window.begin = job_span(balance, before).end - 1 + wait_of(balance, job);
+    if (behind != JOB_NONE) {
+        struct window span = job_span(balance, behind);
+        uint32_t last = span.end > 0 ? span.begin : balance->rounds - 1, wait = wait_of(balance, behind);
+        window.end = last >= wait ? last - wait + 1 : 0;
+    }
+    return window;
+}
+
+static struct window window_of(const struct balance *balance, uint32_t unit)
+{
+    struct window window = order_window(balance, balance->loads->units[unit].job);
+    if (balance->place == NULL || window.begin >= window.end)
+        return window;
+    uint32_t at = (uint32_t)(balance->place[unit] * balance->rounds), reach = 1 + balance->rounds / WINDOW_SHARE;
+    at = at < window.begin ? window.begin : at >= window.end ? window.end - 1 : at;
+    uint32_t begin = at > reach ? at - reach : 0, end = at + reach + 1;
+    return (struct window){begin > window.begin ? begin : window.begin, end < window.end ? end : window.end};
+}
+
+/** Add to every round's score what the load would add to the unevenness. */
+static void score_load(struct balance *balance, const struct load *load, struct window window, int squarings)
+{
+    const double *level = &balance->level[(size_t)load->port * balance->rounds];
+    double more = load->seconds * balance->scale;
+    for (uint32_t t = window.begin; t < window.end; t++)
+        balance->score[t] += raised(level[t] + more, squarings) - raised(level[t], squarings);
+}
+
+/** Bar the rounds that have no room for so many bytes of staging on a device; a round without any has room. */
+static void bar_rounds(struct balance *balance, uint32_t device, uint64_t bytes, struct window window)
+{
+    const uint64_t *used = &balance->used[(size_t)device * balance->rounds];
+    for (uint32_t t = window.begin; t < window.end; t++) {
+        if (used[t] > 0 && used[t] + bytes > balance->limit[device])
+            balance->score[t] = INFINITY;
+    }
+}
+
+static uint32_t best_round(struct balance *balance, uint32_t unit, int squarings)
+{
+    const struct loads *loads = balance->loads;
+    const struct window window = window_of(balance, unit);
+    uint32_t best = NO_ROUND;
+    memset(balance->score, 0, balance->rounds * sizeof(*balance->score));
+    uint64_t staged = 0; /* of the device at hand; ports of a device follow each other */
+    for (uint32_t l = loads->begin[unit]; l < loads->begin[unit + 1]; l++) {
+        const struct load *load = &loads->loads[l];
+        uint32_t device = load->port / PORT_KINDS;
+        bool last = l + 1 == loads->begin[unit + 1] || loads->loads[l + 1].port / PORT_KINDS != device;
+        score_load(balance, load, window, squarings);
+        staged += port_is_wire(load->port) ? load->bytes : 0;
+        if (last && staged > 0)
+            bar_rounds(balance, device, staged, window);
+        staged = last ? 0 : staged;
+    }
+    for (uint32_t t = window.begin; t < window.end; t++) {
+        if (isfinite(balance->score[t]) && (best == NO_ROUND || balance->score[t] < balance->score[best]))
+            best = t;
+    }
+    return best;
+}
+
+/** Size of a unit: the seconds of its slowest port. Units of jobs that come after others are placed after those. */
+struct rank {
+    double seconds;
+    uint32_t unit;
+    bool follows;
+};
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+    if (x->follows != y->follows)
+        return x->follows ? 1 : -1;
+    if (x->seconds != y->seconds)
+        return x->seconds > y->seconds ? -1 : 1;
+    return (x->unit > y->unit) - (x->unit < y->unit);
+}
+
+static struct rank *largest_first(struct arena *arena, const struct problem *problem, const struct loads *loads)
+{
+    struct rank *ranks = ARENA_NEW(arena, struct rank, loads->unit_count);
+    for (uint32_t u = 0; u < loads->unit_count; u++) {
+        ranks[u].unit = u;
+        ranks[u].follows = problem->jobs[loads->units[u].job].after != JOB_NONE;
+        for (uint32_t l = loads->begin[u]; l < loads->begin[u + 1]; l++)
+            ranks[u].seconds = fmax(ranks[u].seconds, loads->loads[l].seconds);
+    }
+    if (loads->unit_count > 0)
+        qsort(ranks, loads->unit_count, sizeof(*ranks), compare_ranks);
+    return ranks;
+}
+
+/** One pass: take each unit out and put it where it fits best. False when a unit fits nowhere. */
+static bool run_pass(struct balance *balance, const struct rank *order, int squarings)
+{
+    for (uint32_t i = 0; i < balance->loads->unit_count; i++) {
+        uint32_t unit = order[i].unit;
+        if (balance->round[unit] != NO_ROUND)
+            add_unit(balance, unit, balance->round[unit], -1);
+        balance->round[unit] = NO_ROUND;
+        uint32_t round = best_round(balance, unit, squarings);
+        if (round == NO_ROUND)
+            return false;
+        balance->round[unit] = round;
+        add_unit(balance, unit, round, 1);
+    }
+    return true;
+}
+
+static bool spread(struct arena *arena, struct balance *balance, const struct rank *order)
+{
+    const struct loads *loads = balance->loads;
+    double work = (double)loads->begin[loads->unit_count] * balance->rounds;
+    balance->level = ARENA_NEW(arena, double, (size_t)loads->port_count * balance->rounds);
+    balance->used = ARENA_NEW(arena, uint64_t, (size_t)loads->port_count / PORT_KINDS * balance->rounds);
+    balance->score = ARENA_NEW(arena, double, balance->rounds);
+    balance->round = ARENA_NEW(arena, uint32_t, loads->unit_count);
+    balance->scale = loads->busiest_seconds > 0 ? balance->rounds / loads->busiest_seconds : 1;
+    memset(balance->round, 0xff, loads->unit_count * sizeof(uint32_t));
+    for (size_t pass = 0; pass < PASS_COUNT; pass++) {
+        if (pass > 0 && work > WORK_PER_PASS)
+            break;
+        if (!run_pass(balance, order, pass_squarings[pass]))
+            return false;
+    }
+    return true;
+}
+
+#define GOLDEN_RATIO 0.6180339887498949
+
+/** Jobs that lie on the same devices, about: those whose tensors have one type in their first state. */
+static uint32_t group_of(const struct problem *problem, const struct job *job)
+{
+    const struct route *route = problem->route;
+    const struct space_item *item = &route->space->items[job->item];
+    const struct space_family *family = &route->space->families[item->family];
+    uint32_t first = family->item_begin + (item->tensor - family->tensor_begin) * family->state_count;
+    return route->item_type[first];
+}
+
+/**
+ * Where units belong if every device is to advance alike: jobs of one group, in order, at multiples of the golden
+ * ratio, which is even over any stretch of the group; chunks of a job one behind the other.
+ */
+static double *find_places(struct arena *arena, const struct problem *problem, const struct loads *loads)
+{
+    double *place = ARENA_NEW(arena, double, loads->unit_count), total = 0;
+    uint32_t *seen = ARENA_NEW(arena, uint32_t, problem->route->type_count);
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        total += (double)problem->jobs[j].bytes;
+    double key = 0;
+    for (uint32_t u = 0; u < loads->unit_count; u++) {
+        const struct unit *unit = &loads->units[u];
+        const struct job *job = &problem->jobs[unit->job];
+        if (unit->chunk == 0) {
+            key = GOLDEN_RATIO * ++seen[group_of(problem, job)];
+            key -= floor(key);
+        }
+        double share = total > 0 ? (double)job->bytes / total : 0;
+        place[u] = key + share * unit->chunk / chunk_count(&unit->chunking);
+        place[u] = place[u] < 1 ? place[u] : place[u] - 1;
+    }
+    return place;
+}
+
+/**
+ * Rounds to begin with: enough for the staging, and about as many as make the packs before the first round and the
+ * unpacks behind the last one cost what the rounds themselves do.
+ */
+static uint32_t least_rounds(const struct balance *balance)
+{
+    const struct problem *problem = balance->problem;
+    const struct loads *loads = balance->loads;
+    const struct cfg_cluster *cluster = problem->route->world->cluster;
+    double wanted = 1, round_seconds = cluster->round_seconds + loads->most_messages * cluster->message_seconds;
+    if (round_seconds > 0)
+        wanted = floor(sqrt(loads->copy_seconds / round_seconds));
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
+        if (loads->staged[d] > 0)
+            wanted = fmax(wanted, ceil(1.02 * (double)loads->staged[d] / (double)balance->limit[d]));
+    }
+    return wanted < 1 ? 1 : wanted > MOST_ROUNDS ? MOST_ROUNDS : (uint32_t)wanted;
+}
+
+/** Whether some job must wait for rounds to pass: rounds without units count then. */
+static bool rounds_pass(const struct problem *problem)
+{
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        if (problem->jobs[j].reads_new)
+            return true;
+    }
+    return false;
+}
+
+/** Units by round; rounds without any are left out, unless a job waits for them to pass. */
+static void list_rounds(struct arena *arena, const struct balance *balance, struct rounds *rounds)
+{
+    const struct loads *loads = balance->loads;
+    uint32_t *count = ARENA_NEW(arena, uint32_t, balance->rounds + 1);
+    uint32_t *number = ARENA_NEW(arena, uint32_t, balance->rounds);
+    bool keep = rounds_pass(balance->problem);
+    for (uint32_t u = 0; u < loads->unit_count; u++)
+        count[balance->round[u]]++;
+    rounds->round_begin = ARENA_NEW(arena, uint32_t, balance->rounds + 2);
+    for (uint32_t t = 0; t < balance->rounds; t++) {
+        number[t] = rounds->round_count;
+        if (count[t] > 0 || (keep && rounds->round_count > 0)) {
+            rounds->round_begin[rounds->round_count + 1] = rounds->round_begin[rounds->round_count] + count[t];
+            rounds->round_count++;
+        }
+    }
+    while (rounds->round_count > 0 &&
+           rounds->round_begin[rounds->round_count] == rounds->round_begin[rounds->round_count - 1])
+        rounds->round_count--;
+    /* pads of kept buffers are zeroed, and old ones freed, in some round */
+    if (rounds->round_count == 0 && (balance->problem->fills_kept || balance->problem->frees_unread))
+        rounds->round_count = 1;
+    uint32_t *next = ARENA_NEW(arena, uint32_t, balance->rounds + 1);
+    memcpy(next, rounds->round_begin, (rounds->round_count + 1) * sizeof(*next));
+    rounds->units = ARENA_NEW(arena, struct unit, loads->unit_count);
+    rounds->unit_count = loads->unit_count;
+    for (uint32_t u = 0; u < loads->unit_count; u++)
+        rounds->units[next[number[balance->round[u]]]++] = loads->units[u];
+}
+
+static void list_order(struct arena *arena, struct balance *balance)
+{
+    const struct problem *problem = balance->problem;
+    balance->first_unit = ARENA_NEW(arena, uint32_t, problem->job_count);
+    balance->follower = ARENA_NEW(arena, uint32_t, problem->job_count);
+    for (uint32_t u = balance->loads->unit_count; u-- > 0;)
+        balance->first_unit[balance->loads->units[u].job] = u;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        balance->follower[j] = JOB_NONE;
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        if (problem->jobs[j].after != JOB_NONE)
+            balance->follower[problem->jobs[j].after] = j;
+    }
+}
+
+static void find_limits(struct arena *arena, struct balance *balance, const struct balance_options *options)
+{
+    uint32_t devices = balance->problem->route->world->device_count;
+    balance->limit = ARENA_NEW(arena, uint64_t, devices);
+    rounds_least_slots(arena, balance->problem, options->chunk_bytes, balance->limit);
+    for (uint32_t d = 0; d < devices; d++)
+        balance->limit[d] = balance->limit[d] > options->slot_bytes ? balance->limit[d] : options->slot_bytes;
+}
+
+bool balance_build(struct arena *arena, const struct problem *problem, const struct balance_options *options,
+                   struct rounds *rounds_out)
+{
+    struct balance balance = {.problem = problem, .loads = loads_build(arena, problem, options->chunk_bytes)};
+    balance.depth = options->depth;
+    list_order(arena, &balance);
+    find_limits(arena, &balance, options);
+    balance.place = options->hold_old ? NULL : find_places(arena, problem, balance.loads);
+    const struct rank *order = largest_first(arena, problem, balance.loads);
+    balance.rounds = least_rounds(&balance) * (options->hold_old ? 1 : options->round_factor);
+    for (int i = 0; i < ROUND_TRIES && balance.rounds <= MOST_ROUNDS; i++) {
+        if (spread(arena, &balance, order)) {
+            *rounds_out = (struct rounds){.depth = options->depth, .hold_old = options->hold_old};
+            list_rounds(arena, &balance, rounds_out);
+            return true;
+        }
+        balance.rounds += 1 + balance.rounds / 16;
+    }
+    return false;
+}

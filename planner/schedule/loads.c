@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/loads.h"
+
+#include <stdlib.h>
+
+#include "schedule/pairs.h"
+
+static int compare_ports(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+typedef VEC(struct load) load_vec;
+
+/** Turn what the ports have into the loads of a unit. */
+static void take_loads(struct arena *arena, struct ports *ports, struct loads *loads, load_vec *list)
+{
+    if (ports->touched.count > 1)
+        qsort(ports->touched.items, ports->touched.count, sizeof(uint32_t), compare_ports);
+    for (size_t i = 0; i < ports->touched.count; i++) {
+        uint32_t port = ports->touched.items[i];
+        struct load *load = VEC_PUSH(arena, list);
+        *load = (struct load){.port = port, .bytes = ports->bytes[port], .seconds = ports_seconds(ports, port)};
+        loads->total[port] += load->seconds;
+        if (port_is_wire(port))
+            loads->staged[port / PORT_KINDS] += load->bytes;
+    }
+    ports_clear(ports);
+}
+
+static void find_busiest(struct loads *loads)
+{
+    for (uint32_t p = 0; p < loads->port_count; p++) {
+        if (port_is_wire(p) && loads->total[p] > loads->busiest_seconds)
+            loads->busiest_seconds = loads->total[p];
+    }
+    for (uint32_t p = 0; p < loads->port_count; p += PORT_KINDS) {
+        double copies = loads->total[p + PORT_PACK] + loads->total[p + PORT_UNPACK];
+        loads->copy_seconds = copies > loads->copy_seconds ? copies : loads->copy_seconds;
+    }
+}
+
+static uint32_t count_messages(struct arena *arena, const struct problem *problem)
+{
+    struct pairs pairs = {0};
+    uint32_t *messages = ARENA_NEW(arena, uint32_t, problem->route->world->device_count);
+    uint32_t most = 0;
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        const struct job *job = &problem->jobs[j];
+        const struct route_type *type = &problem->route->types[job->type];
+        for (uint32_t p = 0; p < type->piece_count; p++) {
+            uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
+            if (source == taker || !pairs_add(arena, &pairs, source, taker, 0))
+                continue;
+            most = ++messages[source] > most ? messages[source] : most;
+            most = ++messages[taker] > most ? messages[taker] : most;
+        }
+    }
+    return most;
+}
+
+struct loads *loads_build(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes)
+{
+    struct loads *loads = ARENA_NEW(arena, struct loads, 1);
+    struct ports ports;
+    ports_init(arena, problem, &ports);
+    loads->port_count = ports.count;
+    loads->total = ARENA_NEW(arena, double, ports.count);
+    loads->staged = ARENA_NEW(arena, uint64_t, problem->route->world->device_count);
+    VEC(struct unit) units = {0};
+    VEC(uint32_t) begin = {0};
+    load_vec list = {0};
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        const struct job *job = &problem->jobs[j];
+        struct chunking chunking = rounds_cut_job(problem, job, chunk_bytes);
+        for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
+            struct unit unit = {.job = j, .chunk = c, .chunking = chunking};
+            ports_add_unit(arena, &ports, &unit);
+            *VEC_PUSH(arena, &units) = unit;
+            *VEC_PUSH(arena, &begin) = (uint32_t)list.count;
+            take_loads(arena, &ports, loads, &list);
+        }
+    }
+    *VEC_PUSH(arena, &begin) = (uint32_t)list.count;
+    loads->units = units.items;
+    loads->unit_count = (uint32_t)units.count;
+    loads->begin = begin.items;
+    loads->loads = list.items;
+    find_busiest(loads);
+    loads->most_messages = count_messages(arena, problem);
+    return loads;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/pairs.h"
+
+#define FIRST_SLOTS 64
+
+/** The slot of a pair, or the free one where it belongs. */
+static struct pair_slot *find_slot(const struct pairs *pairs, uint64_t pair)
+{
+    size_t slot = (size_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (pairs->slot_count - 1);
+    while (pairs->slots[slot].pair != 0 && pairs->slots[slot].pair != pair)
+        slot = (slot + 1) & (pairs->slot_count - 1);
+    return &pairs->slots[slot];
+}
+
+static void grow(struct arena *arena, struct pairs *pairs)
+{
+    struct pairs larger = {.slot_count = pairs->slot_count > 0 ? 2 * pairs->slot_count : FIRST_SLOTS,
+                           .used = pairs->used};
+    larger.slots = ARENA_NEW(arena, struct pair_slot, larger.slot_count);
+    for (size_t i = 0; i < pairs->slot_count; i++) {
+        if (pairs->slots[i].pair != 0)
+            *find_slot(&larger, pairs->slots[i].pair) = pairs->slots[i];
+    }
+    *pairs = larger;
+}
+
+bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round)
+{
+    if (2 * (pairs->used + 1) > pairs->slot_count)
+        grow(arena, pairs);
+    struct pair_slot *slot = find_slot(pairs, ((uint64_t)source << 32 | taker) + 1);
+    if (slot->pair != 0 && slot->round == round)
+        return false;
+    pairs->used += slot->pair == 0;
+    *slot = (struct pair_slot){.pair = ((uint64_t)source << 32 | taker) + 1, .round = round};
+    return true;
+}

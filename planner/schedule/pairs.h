@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_PAIRS_H
+#define SHUNT_PLANNER_PAIRS_H
+
+/** Which pairs of a sender and a receiver have a message, round by round: an open-addressing table. */
+
+#include <stdbool.h>
+
+#include "util/arena.h"
+
+struct pair_slot {
+    uint64_t pair; /* source << 32 | taker, plus 1; 0: free */
+    uint32_t round;
+};
+
+/** All zero: empty. */
+struct pairs {
+    struct pair_slot *slots;
+    size_t slot_count, used; /* slot_count: 0 or a power of two */
+};
+
+/** @return whether the pair was not there in this round yet */
+bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round);
+
+#endif
