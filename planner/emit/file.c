@@ -95,22 +95,29 @@ static void add_part_figures(struct file *file, uint32_t device, const struct pa
     summary->ops += figures->ops;
 }
 
-/** Emit one part with a scratch arena of its own; an allocation that fails gives the scratch back and goes on up. */
+struct part_work {
+    struct file *file;
+    const struct part_input *input;
+    uint32_t device;
+    struct part_figures *figures;
+    size_t size;
+};
+
+static void make_part(struct arena *scratch, void *context)
+{
+    struct part_work *work = context;
+    work->file->parts[work->device] =
+        part_emit(scratch, work->file->arena, work->input, work->device, &work->size, work->figures);
+}
+
 static void emit_part(struct file *file, const struct part_input *input, uint32_t device,
                       struct part_figures *figures_out)
 {
-    struct arena *scratch = ARENA_NEW(file->arena, struct arena, 1);
-    arena_init(scratch);
-    if (setjmp(scratch->on_failure) != 0) {
-        arena_finish(scratch);
-        longjmp(file->arena->on_failure, 1);
-    }
-    size_t size;
-    file->parts[device] = part_emit(scratch, file->arena, input, device, &size, figures_out);
+    struct part_work work = {.file = file, .input = input, .device = device, .figures = figures_out};
+    arena_with_scratch(file->arena, make_part, &work);
     file->devices[device].part_offset = file->parts_size; /* from the start of the section, for now */
-    file->devices[device].part_bytes = size;
-    file->parts_size += size;
-    arena_finish(scratch);
+    file->devices[device].part_bytes = work.size;
+    file->parts_size += work.size;
 }
 
 static void emit_parts(struct file *file, const struct lowered *lowered)

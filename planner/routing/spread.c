@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define MOST_WORDS 64 /* of a device's set: 4,096 colours; pieces beyond them are told apart by their numbers */
+
 void spreader_init(struct arena *arena, uint32_t devices, struct spreader *spreader_out)
 {
     *spreader_out =
@@ -23,6 +25,7 @@ static uint64_t *colours_of(const struct spreader *spreader, uint32_t device)
     return &spreader->used[device * spreader->words];
 }
 
+/** The lowest colour in neither set; the number of colours when there is none. */
 static uint32_t first_free(const uint64_t *a, const uint64_t *b, size_t words)
 {
     for (size_t w = 0; w < words; w++) {
@@ -30,10 +33,10 @@ static uint32_t first_free(const uint64_t *a, const uint64_t *b, size_t words)
         if (free_bits != 0)
             return (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(free_bits);
     }
-    return (uint32_t)(words * 64); /* not reached: two devices never use up as many colours as the sets have room for */
+    return (uint32_t)(words * 64);
 }
 
-/** Room for as many colours as two devices of the highest degree can take together. */
+/** Room for as many colours as two devices of the highest degree can take together, within reason. */
 static void make_room(struct arena *arena, struct spreader *spreader, const struct route_type *type)
 {
     uint32_t highest = 0;
@@ -42,7 +45,7 @@ static void make_room(struct arena *arena, struct spreader *spreader, const stru
         highest = ++spreader->degree[source] > highest ? spreader->degree[source] : highest;
         highest = ++spreader->degree[taker] > highest ? spreader->degree[taker] : highest;
     }
-    spreader->words = highest / 32 + 1;
+    spreader->words = highest / 32 + 1 < MOST_WORDS ? highest / 32 + 1 : MOST_WORDS;
     if (spreader->words * spreader->devices <= spreader->space)
         return;
     spreader->space = 2 * spreader->words * spreader->devices;
@@ -67,9 +70,12 @@ void spread_pieces(struct arena *arena, struct spreader *spreader, struct route_
     for (uint32_t p = 0; p < type->piece_count; p++) {
         uint64_t *a = colours_of(spreader, likely_source(type, p)), *b = colours_of(spreader, type->pieces[p].taker);
         uint32_t colour = first_free(a, b, spreader->words);
+        bool all_taken = colour == spreader->words * 64;
+        type->pieces[p].spread = all_taken ? colour + p : colour;
+        if (all_taken)
+            continue;
         a[colour / 64] |= UINT64_C(1) << colour % 64;
         b[colour / 64] |= UINT64_C(1) << colour % 64;
-        type->pieces[p].spread = colour;
     }
     clear(spreader, type);
 }

@@ -25,7 +25,8 @@ struct balance {
     uint64_t *used;  /* by device and round: staging */
     uint64_t *limit; /* by device: staging of a round */
     uint32_t *round; /* by unit */
-    double *place;   /* by unit: 0 to 1, where in the whole it belongs; NULL: anywhere */
+    bool ordered;    /* units keep near their places; otherwise only those that others wait for do */
+    double *place;   /* by unit: 0 to 1, where in the whole it belongs */
     uint32_t depth;
     uint32_t *first_unit; /* by job; those of a job follow each other */
     uint32_t *follower;   /* by job: the job that comes after it; JOB_NONE */
@@ -95,8 +96,10 @@ static struct window order_window(const struct balance *balance, uint32_t job)
 
 static struct window window_of(const struct balance *balance, uint32_t unit)
 {
-    struct window window = order_window(balance, balance->loads->units[unit].job);
-    if (balance->place == NULL || window.begin >= window.end)
+    uint32_t job = balance->loads->units[unit].job;
+    struct window window = order_window(balance, job);
+    bool awaited = balance->follower[job] != JOB_NONE && wait_of(balance, balance->follower[job]) > 0;
+    if ((!balance->ordered && !awaited) || window.begin >= window.end)
         return window;
     uint32_t at = (uint32_t)(balance->place[unit] * balance->rounds), reach = 1 + balance->rounds / WINDOW_SHARE;
     at = at < window.begin ? window.begin : at >= window.end ? window.end - 1 : at;
@@ -335,23 +338,60 @@ static void find_limits(struct arena *arena, struct balance *balance, const stru
         balance->limit[d] = balance->limit[d] > options->slot_bytes ? balance->limit[d] : options->slot_bytes;
 }
 
+/** One try with so many rounds, and the whole of it. */
+struct try_work {
+    struct arena *out; /* where the rounds are made */
+    struct balance *balance;
+    const struct rank *order;
+    struct rounds *rounds;
+    bool done;
+};
+
+static void try_rounds(struct arena *scratch, void *context)
+{
+    struct try_work *work = context;
+    work->done = spread(scratch, work->balance, work->order);
+    if (work->done)
+        list_rounds(work->out, work->balance, work->rounds);
+}
+
+struct build_work {
+    struct arena *out;
+    const struct problem *problem;
+    const struct balance_options *options;
+    struct rounds *rounds;
+    bool done;
+};
+
+static void build(struct arena *scratch, void *context)
+{
+    struct build_work *work = context;
+    const struct balance_options *options = work->options;
+    struct balance balance = {.problem = work->problem,
+                              .loads = loads_build(scratch, work->problem, options->chunk_bytes),
+                              .ordered = !options->hold_old,
+                              .depth = options->depth};
+    list_order(scratch, &balance);
+    find_limits(scratch, &balance, options);
+    balance.place = find_places(scratch, work->problem, balance.loads);
+    balance.rounds = least_rounds(&balance) * (options->hold_old ? 1 : options->round_factor);
+    struct rounds rounds = {.depth = options->depth, .hold_old = options->hold_old};
+    struct try_work attempt = {.out = work->out,
+                               .balance = &balance,
+                               .order = largest_first(scratch, work->problem, balance.loads),
+                               .rounds = &rounds};
+    for (int i = 0; i < ROUND_TRIES && balance.rounds <= MOST_ROUNDS && !attempt.done; i++) {
+        arena_with_scratch(scratch, try_rounds, &attempt);
+        balance.rounds += 1 + balance.rounds / 16;
+    }
+    work->done = attempt.done;
+    *work->rounds = rounds;
+}
+
 bool balance_build(struct arena *arena, const struct problem *problem, const struct balance_options *options,
                    struct rounds *rounds_out)
 {
-    struct balance balance = {.problem = problem, .loads = loads_build(arena, problem, options->chunk_bytes)};
-    balance.depth = options->depth;
-    list_order(arena, &balance);
-    find_limits(arena, &balance, options);
-    balance.place = options->hold_old ? NULL : find_places(arena, problem, balance.loads);
-    const struct rank *order = largest_first(arena, problem, balance.loads);
-    balance.rounds = least_rounds(&balance) * (options->hold_old ? 1 : options->round_factor);
-    for (int i = 0; i < ROUND_TRIES && balance.rounds <= MOST_ROUNDS; i++) {
-        if (spread(arena, &balance, order)) {
-            *rounds_out = (struct rounds){.depth = options->depth, .hold_old = options->hold_old};
-            list_rounds(arena, &balance, rounds_out);
-            return true;
-        }
-        balance.rounds += 1 + balance.rounds / 16;
-    }
-    return false;
+    struct build_work work = {.out = arena, .problem = problem, .options = options, .rounds = rounds_out};
+    arena_with_scratch(arena, build, &work);
+    return work.done;
 }

@@ -68,20 +68,36 @@ static double sum_rounds(const struct problem *problem, const struct rounds *rou
     return total;
 }
 
-double estimate_seconds(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
+struct estimate_work {
+    const struct problem *problem;
+    const struct rounds *rounds;
+    double seconds;
+};
+
+static void estimate_rounds(struct arena *scratch, void *context)
 {
+    struct estimate_work *work = context;
+    const struct problem *problem = work->problem;
+    const struct rounds *rounds = work->rounds;
     struct estimator estimator = {.problem = problem,
-                                  .messages = ARENA_NEW(arena, uint32_t, problem->route->world->device_count)};
-    struct round_cost *costs = ARENA_NEW(arena, struct round_cost, rounds->round_count);
-    ports_init(arena, problem, &estimator.ports);
+                                  .messages = ARENA_NEW(scratch, uint32_t, problem->route->world->device_count)};
+    struct round_cost *costs = ARENA_NEW(scratch, struct round_cost, rounds->round_count);
+    ports_init(scratch, problem, &estimator.ports);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
-            ports_add_unit(arena, &estimator.ports, &rounds->units[u]);
-            count_messages(arena, &estimator, &rounds->units[u], k);
+            ports_add_unit(scratch, &estimator.ports, &rounds->units[u]);
+            count_messages(scratch, &estimator, &rounds->units[u], k);
         }
         costs[k] = close_round(&estimator);
     }
-    return sum_rounds(problem, rounds, costs);
+    work->seconds = sum_rounds(problem, rounds, costs);
+}
+
+double estimate_seconds(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
+{
+    struct estimate_work work = {.problem = problem, .rounds = rounds};
+    arena_with_scratch(arena, estimate_rounds, &work);
+    return work.seconds;
 }
 
 double estimate_least_seconds(struct arena *arena, const struct problem *problem)

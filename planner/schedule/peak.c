@@ -183,15 +183,21 @@ static uint64_t compute_peak(struct arena *arena, const struct problem *problem,
     return peak;
 }
 
+struct peak_work {
+    const struct problem *problem;
+    const struct rounds *rounds;
+    uint64_t peak;
+};
+
+static void find_peak(struct arena *scratch, void *context)
+{
+    struct peak_work *work = context;
+    work->peak = compute_peak(scratch, work->problem, work->rounds);
+}
+
 uint64_t peak_of_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
 {
-    struct arena *scratch = ARENA_NEW(arena, struct arena, 1);
-    arena_init(scratch);
-    if (setjmp(scratch->on_failure) != 0) {
-        arena_finish(scratch);
-        longjmp(arena->on_failure, 1);
-    }
-    uint64_t peak = compute_peak(scratch, problem, rounds);
-    arena_finish(scratch);
-    return peak;
+    struct peak_work work = {.problem = problem, .rounds = rounds};
+    arena_with_scratch(arena, find_peak, &work);
+    return work.peak;
 }

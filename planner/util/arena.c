@@ -15,10 +15,13 @@ struct arena_block {
 void arena_init(struct arena *arena)
 {
     arena->blocks = NULL;
+    arena->scratch = arena->next = NULL;
 }
 
 void arena_finish(struct arena *arena)
 {
+    for (; arena->scratch != NULL; arena->scratch = arena->scratch->next)
+        arena_finish(arena->scratch);
     while (arena->blocks != NULL) {
         struct arena_block *next = arena->blocks->next;
         free(arena->blocks);
@@ -74,4 +77,17 @@ void *vec_grow(struct arena *arena, void *items, size_t *capacity, size_t count,
         memcpy(grown, items, count * size);
     *capacity = larger;
     return grown;
+}
+
+void arena_with_scratch(struct arena *arena, void (*work)(struct arena *scratch, void *context), void *context)
+{
+    struct arena *scratch = ARENA_NEW(arena, struct arena, 1);
+    arena_init(scratch);
+    scratch->next = arena->scratch;
+    arena->scratch = scratch;
+    if (setjmp(scratch->on_failure) != 0)
+        longjmp(arena->on_failure, 1); /* whoever finishes the arena finishes this one too */
+    work(scratch, context);
+    arena->scratch = scratch->next;
+    arena_finish(scratch);
 }

@@ -24,6 +24,7 @@ struct arena_block;
 
 struct arena {
     struct arena_block *blocks;
+    struct arena *scratch, *next; /* arenas of work that is under way with this one, and the next one of its own list */
     jmp_buf on_failure;
 };
 
@@ -34,6 +35,12 @@ void arena_finish(struct arena *arena);
 /** count * size zeroed bytes, 16-byte aligned; never NULL. */
 void *arena_alloc(struct arena *arena, size_t count, size_t size);
 char *arena_strdup(struct arena *arena, const char *text);
+
+/**
+ * Do some work with an arena of its own, which is given back behind it, or with `arena` when an allocation fails: one
+ * that fails in there fails in `arena`.
+ */
+void arena_with_scratch(struct arena *arena, void (*work)(struct arena *scratch, void *context), void *context);
 
 /** Typed allocation of an array. */
 #define ARENA_NEW(arena, type, count) ((type *)arena_alloc((arena), (count), sizeof(type)))

@@ -254,9 +254,46 @@ static void pairs_count_once_a_round(void)
     arena_finish(&arena);
 }
 
+struct scratch_work {
+    struct arena *out;
+    bool inside, in_out;
+    int reached;
+};
+
+static void nested(struct arena *scratch, void *context)
+{
+    struct scratch_work *work = context;
+    memset(ARENA_NEW(scratch, char, 1 << 20), 1, 1 << 20);
+    work->reached++;
+    if (work->inside)
+        arena_alloc(work->in_out ? work->out : scratch, SIZE_MAX, 2);
+    else
+        arena_with_scratch(scratch, nested, &(struct scratch_work){work->out, true, work->in_out, 0});
+    work->reached++;
+}
+
+/** What fails in a scratch arena, or in the one around it, fails there, and nothing stays behind (asan sees leaks). */
+static void scratch_fails_upward(void)
+{
+    for (int in_out = 0; in_out < 2; in_out++) {
+        struct arena arena;
+        struct scratch_work work = {.out = &arena, .in_out = in_out};
+        arena_init(&arena);
+        volatile bool failed = true;
+        if (setjmp(arena.on_failure) == 0) {
+            arena_with_scratch(&arena, nested, &work);
+            failed = false;
+        }
+        CHECK(failed);
+        arena_finish(&arena);
+        CHECK(arena.blocks == NULL && arena.scratch == NULL);
+    }
+}
+
 static const struct test_case cases[] = {
     {"balances_rounds", balances_rounds},
     {"chooses_by_time", chooses_by_time},
     {"pairs_count_once_a_round", pairs_count_once_a_round},
+    {"scratch_fails_upward", scratch_fails_upward},
 };
 TEST_MAIN(cases)
