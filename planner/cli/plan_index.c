@@ -27,6 +27,7 @@ static const struct {
         {"model_digest", offsetof(struct cfg_index_entry, model_digest)},
         {"from_digest", offsetof(struct cfg_index_entry, from_digest)},
         {"to_digest", offsetof(struct cfg_index_entry, to_digest)},
+        {"move_digest", offsetof(struct cfg_index_entry, move_digest)},
         {"cluster_digest", offsetof(struct cfg_index_entry, cluster_digest)},
 },
   counts[] = {
@@ -193,9 +194,12 @@ void plan_index_close(struct plan_index *index)
 
 /* ---- is a plan current? ---------------------------------------------------------------- */
 
-static enum shunt_status digest_documents(const struct compile_documents *documents, struct fmt_text out[4])
+#define DOCUMENT_DIGESTS 5
+
+static enum shunt_status digest_documents(const struct compile_documents *documents,
+                                          struct fmt_text out[DOCUMENT_DIGESTS])
 {
-    uint8_t digests[4][SHUNT_PLAN_DIGEST_BYTES];
+    uint8_t digests[DOCUMENT_DIGESTS][SHUNT_PLAN_DIGEST_BYTES];
     enum shunt_status status = digest_model(documents->model, digests[0]);
     if (status == SHUNT_OK)
         status = digest_layout(documents->from, digests[0], digests[1]);
@@ -203,7 +207,9 @@ static enum shunt_status digest_documents(const struct compile_documents *docume
         status = digest_layout(documents->to, digests[0], digests[2]);
     if (status == SHUNT_OK)
         status = digest_cluster(documents->cluster, digests[3]);
-    for (int d = 0; status == SHUNT_OK && d < 4; d++)
+    if (status == SHUNT_OK)
+        status = digest_move(documents->from, documents->to, digests[4]);
+    for (int d = 0; status == SHUNT_OK && d < DOCUMENT_DIGESTS; d++)
         out[d] = fmt_hex(digests[d], SHUNT_PLAN_DIGEST_BYTES);
     return status;
 }
@@ -218,7 +224,7 @@ static void set_options(struct cfg_index_entry *entry, const struct compile_opti
 static bool has_inputs(const struct cfg_index_entry *entry, const struct compile_options *options,
                        const struct compile_documents *documents)
 {
-    struct fmt_text digests[4], compiler = compiler_digest();
+    struct fmt_text digests[DOCUMENT_DIGESTS], compiler = compiler_digest();
     if (!is_known(compiler.s) || digest_documents(documents, digests) != SHUNT_OK)
         return false;
     struct cfg_index_entry wanted = {.compiler = compiler.s,
@@ -229,7 +235,8 @@ static bool has_inputs(const struct cfg_index_entry *entry, const struct compile
                                      .model_digest = digests[0].s,
                                      .from_digest = digests[1].s,
                                      .to_digest = digests[2].s,
-                                     .cluster_digest = digests[3].s};
+                                     .cluster_digest = digests[3].s,
+                                     .move_digest = digests[4].s};
     set_options(&wanted, options);
     for (size_t t = FIRST_INPUT; t < TEXT_COUNT; t++) {
         if (strcmp(*text_of(entry, t), *text_of(&wanted, t)) != 0)
@@ -272,10 +279,14 @@ void plan_index_drop(struct plan_index *index, uint32_t step)
 }
 
 enum shunt_status plan_index_set(struct plan_index *index, uint32_t step, const struct compile_options *options,
-                                 const struct shunt_plan *plan)
+                                 const struct compile_documents *documents, const struct shunt_plan *plan)
 {
     struct figures figures;
-    struct fmt_text compiler = compiler_digest();
+    struct fmt_text compiler = compiler_digest(), move;
+    uint8_t digest[SHUNT_PLAN_DIGEST_BYTES];
+    if (digest_move(documents->from, documents->to, digest) != SHUNT_OK)
+        return SHUNT_ERR_NOMEM;
+    move = fmt_hex(digest, sizeof(digest));
     char file[256];
     figures_get(plan, &figures);
     snprintf(file, sizeof(file), "%s.plan", index->ladder->steps[step].name);
@@ -291,6 +302,7 @@ enum shunt_status plan_index_set(struct plan_index *index, uint32_t step, const 
                                     .from_digest = figures.from_digest.s,
                                     .to_digest = figures.to_digest.s,
                                     .cluster_digest = figures.cluster_digest.s,
+                                    .move_digest = move.s,
                                     .bytes = (int64_t)figures.file_bytes,
                                     .devices = (int64_t)figures.devices,
                                     .rounds = (int64_t)figures.rounds,

@@ -41,7 +41,7 @@ struct shunt_plan *plan_index_current(const struct plan_index *index, uint32_t s
 
 /** Enter a new plan in place of the old one. @return SHUNT_ERR_NOMEM, with no entry */
 enum shunt_status plan_index_set(struct plan_index *index, uint32_t step, const struct compile_options *options,
-                                 const struct shunt_plan *plan);
+                                 const struct compile_documents *documents, const struct shunt_plan *plan);
 
 /** Drop the entry of a step. */
 void plan_index_drop(struct plan_index *index, uint32_t step);

@@ -46,7 +46,7 @@ static enum shunt_status compile_step(struct precompile *run, uint32_t s, const 
     }
     enum shunt_status status = make_plan(options, documents, true, result->path, &result->made, err);
     if (status == SHUNT_OK)
-        status = plan_index_set(&run->index, s, options, result->made.plan);
+        status = plan_index_set(&run->index, s, options, documents, result->made.plan);
     if (status == SHUNT_OK)
         result->outcome = PRECOMPILE_MADE;
     return status;

@@ -22,7 +22,7 @@
 
 static const struct cfg_field entry_fields[] = {
     INDEX_TEXT("name", name, cfg_accept_file_name, "Name of the step"),
-    INDEX_TEXT("plan", file, cfg_accept_file_name, "Plan file, beside the index"),
+    INDEX_TEXT("plan", file, cfg_accept_plan_file, "Plan file, beside the index"),
     INDEX_TEXT("plan_id", plan_id, cfg_accept_digest, "Id of the plan"),
     INDEX_TEXT("compiler", compiler, cfg_accept_digest, "SHA-256 of the program that compiled it"),
     INDEX_TEXT("model", model, cfg_accept_name, "Name of the model"),
@@ -32,6 +32,7 @@ static const struct cfg_field entry_fields[] = {
     INDEX_TEXT("model_digest", model_digest, cfg_accept_digest, "Digest of the model"),
     INDEX_TEXT("from_digest", from_digest, cfg_accept_digest, "Digest of the old layout"),
     INDEX_TEXT("to_digest", to_digest, cfg_accept_digest, "Digest of the new layout"),
+    INDEX_TEXT("move_digest", move_digest, cfg_accept_digest, "Digest of what the layouts ask of the move itself"),
     INDEX_TEXT("cluster_digest", cluster_digest, cfg_accept_digest, "Digest of the cluster"),
     INDEX_OPTION("cap", cap, "Cap that was asked for, in bytes; absent: the memory of the cluster's devices"),
     INDEX_OPTION("staging", staging, "Staging that was asked for, in bytes; absent: as the compiler chose"),

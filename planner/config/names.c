@@ -91,6 +91,16 @@ const char *cfg_accept_file_name(const char *text, size_t length)
     return NULL;
 }
 
+/* A file name and ".plan". */
+const char *cfg_accept_plan_file(const char *text, size_t length)
+{
+    static const char ending[] = ".plan";
+    size_t stem = length > strlen(ending) ? length - strlen(ending) : 0;
+    if (stem == 0 || memcmp(text + stem, ending, strlen(ending)) != 0 || cfg_accept_file_name(text, stem) != NULL)
+        return "the name of a step and `.plan`";
+    return NULL;
+}
+
 const char *cfg_accept_digest(const char *text, size_t length)
 {
     if (length != 64 || strspn(text, "0123456789abcdef") < length)

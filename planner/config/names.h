@@ -20,6 +20,7 @@ const char *cfg_accept_reference(const char *text, size_t length);
 
 /** Of a file that is named after it: 1 to 100 letters, digits, `.`, `_` and `-`, not starting with `.` or `-`. */
 const char *cfg_accept_file_name(const char *text, size_t length);
+const char *cfg_accept_plan_file(const char *text, size_t length);
 
 /** 64 hexadecimal digits, small letters. */
 const char *cfg_accept_digest(const char *text, size_t length);

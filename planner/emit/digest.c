@@ -185,7 +185,7 @@ static void print_mesh(FILE *file, const struct cfg_mesh *mesh)
 {
     fputs("\nmesh", file);
     for (uint32_t a = 0; a < mesh->axis_count; a++)
-        fprintf(file, " %lld", (long long)mesh->shape[a]);
+        fprintf(file, " %zu:%s %lld", strlen(mesh->names[a]), mesh->names[a], (long long)mesh->shape[a]);
     for (uint32_t r = 0; r < mesh->rule_count; r++) {
         const struct cfg_mesh_rule *rule = &mesh->rules[r];
         fprintf(file, "\nrule %s states", rule->tensor == NULL ? "-" : rule->tensor);
@@ -236,7 +236,7 @@ static void print_axes(FILE *file, const struct cfg_layout *layout)
 static void print_states(FILE *file, const struct cfg_layout *layout)
 {
     for (int s = 0; s < SHUNT_STATE_COUNT; s++) {
-        fprintf(file, " %d%s", (int)layout->state_dtype[s], layout->state_made[s] ? " made" : "");
+        fprintf(file, " %d", (int)layout->state_dtype[s]);
         if (layout->state_tier[s] != CFG_TIER_DEVICE || layout->state_scale[s] == CFG_SCALE_SHARD)
             fprintf(file, ":%d:%d", (int)layout->state_tier[s], (int)(layout->state_scale[s] == CFG_SCALE_SHARD));
     }
@@ -276,12 +276,23 @@ enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t m
         fputs("\nkv replicate", text.file);
     for (uint32_t s = 0; s < layout->storage_count; s++)
         print_storage(text.file, &layout->storage[s]);
-    if (layout->current_owner)
-        fputs("\ncurrent owner", text.file);
     fputs("\ndevices", text.file);
     int64_t world = cfg_layout_world(layout);
     for (int64_t r = 0; r < world; r++)
         fprintf(text.file, " %u", layout->device_count > 0 ? layout->devices[r] : (uint32_t)r);
+    fputc('\n', text.file);
+    return text_close(&text, out);
+}
+
+enum shunt_status digest_move(const struct cfg_layout *from, const struct cfg_layout *to,
+                              uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+{
+    struct text text;
+    if (!text_open(&text))
+        return SHUNT_ERR_NOMEM;
+    fprintf(text.file, "move 1 current %d made", (int)from->current_owner);
+    for (int s = 0; s < SHUNT_STATE_COUNT; s++)
+        fprintf(text.file, " %d", (int)to->state_made[s]);
     fputc('\n', text.file);
     return text_close(&text, out);
 }

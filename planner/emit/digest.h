@@ -20,8 +20,16 @@ enum shunt_status digest_program(uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 
-/** A layout's digest covers the model's: the same parallel sizes over another model differ. */
+/**
+ * A layout's digest says where which bytes lie, so that sides of two moves can be told to be the same. It covers the
+ * model's: the same parallel sizes over another model differ. What a layout asks of a move to or from it (states made
+ * from others, whose copies are current) is digest_move()'s.
+ */
 enum shunt_status digest_layout(const struct cfg_layout *layout, const uint8_t model[SHUNT_PLAN_DIGEST_BYTES],
                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+
+/** What two layouts ask of the move between them, beside where bytes lie. */
+enum shunt_status digest_move(const struct cfg_layout *from, const struct cfg_layout *to,
+                              uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
 
 #endif

@@ -176,6 +176,44 @@ def check_damaged(room: Room) -> None:
     same((room.out / "index.json").read_text(), text)
 
 
+def check_long_name(room: Room) -> None:
+    """A step's name may take all of its 100 characters; the index reads back."""
+    name = "n" * 100
+    room.ladder(f"{{name: {name}, from: a.yaml, to: b.yaml}}")
+    same(results(room.precompile()), {name: "made"})
+    same(results(room.precompile()), {name: "kept"})
+
+
+MESH = """kind: layout
+name: mesh-{name}
+model: m.yaml
+cluster: local
+mesh: {{names: [{names}], shape: [2, 2]}}
+placements: [{{placements: ["Shard(0)", Replicate]}}]
+state: {{param: {param}, master: fp32}}
+"""
+
+
+def check_moves(room: Room) -> None:
+    """What a layout asks of a move, and names of axes that streams go by, make another plan."""
+    def write(names: str, param: str) -> None:
+        for name in "de":
+            made = param if name == "e" else "bf16"
+            (room.folder / f"{name}.yaml").write_text(MESH.format(name=name, names=names, param=made))
+
+    entry = "other_state: [{name: rng, bytes: 16, policy: copy-if-same, per: [tp], otherwise: reseed}]\n"
+    (room.folder / "m.yaml").write_text(MODEL.rstrip("\n") + "\n" + entry)
+    room.ladder("{name: de, from: d.yaml, to: e.yaml}")
+    outcomes = []
+    for names, param in (("a, b", "bf16"), ("dp, tp", "bf16"), ("tp, dp", "bf16"), ("tp, dp", "from-master")):
+        write(names, param)
+        outcomes.append([results(room.precompile())["de"] for _ in range(2)])
+        shunt("verify", room.out / "de.plan", room.folder / "d.yaml", room.folder / "e.yaml")
+    same(outcomes, [["made", "kept"]] * 4)
+    digests = json.loads(shunt("inspect", room.out / "de.plan", "--json").stdout)["digests"]
+    same(digests["from"], digests["to"])  # the same bytes in the same places, however they come there
+
+
 def check_only(room: Room) -> None:
     """--only makes some; the others' plans stay in the index as long as the ladder and the folder have them."""
     same(results(room.precompile("--only", "bc")), {"bc": "made"})
@@ -280,7 +318,7 @@ def check_reports(room: Room) -> None:
 
 # ---- report --------------------------------------------------------------------------------
 
-CHECKS = (check_standard, check_same_as_plan, check_kept, check_damaged, check_only, check_failures, check_refused,
+CHECKS = (check_standard, check_same_as_plan, check_kept, check_damaged, check_long_name, check_moves, check_only, check_failures, check_refused,
           check_full_disk, check_reports)
 
 

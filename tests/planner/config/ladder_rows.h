@@ -22,9 +22,15 @@
         "c") "\", \"model\": \"" model                                                                                 \
              "\", \"from\": \"f\", \"to\": \"t\", \"cluster\": \"c\", \"model_digest\": \"" HEX_64(                    \
                  "1") "\", \"from_digest\": \"" HEX_64("a") "\", \"to_digest\": \"" HEX_64("b") "\", "                 \
-                                                                                                "\"cluster_digest\": " \
-                                                                                                "\"" HEX_64("d") "\"," \
-                                                                                                                 " "
+                                                                                                "\"move_digest\": "    \
+                                                                                                "\"" HEX_64(           \
+                                                                                                    "e") "\", "        \
+                                                                                                         "\"cluster_"  \
+                                                                                                         "digest\": "  \
+                                                                                                         "\"" HEX_64(  \
+                                                                                                             "d") "\"" \
+                                                                                                                  ","  \
+                                                                                                                  " "
 #define INDEX_COUNTS(bytes) "\"bytes\": " bytes ", \"devices\": 8, \"rounds\": 9, \"moved\": 10, \"peak\": 11}"
 
 static const struct error_row ladder_rows[] = {
@@ -56,7 +62,7 @@ static const struct error_row ladder_rows[] = {
     {INDEX, INDEX_HEAD INDEX_TEXTS("1", "1.plan", "m") INDEX_COUNTS("-1") "]}\n",
      ": plans[0].bytes: found \"-1\" (out of range)"},
     {INDEX, INDEX_HEAD INDEX_TEXTS("1", "../1.plan", "m") INDEX_COUNTS("1") "]}\n",
-     ": plans[0].plan: found \"../1.plan\", " FILE_NAME},
+     ": plans[0].plan: found \"../1.plan\", expected the name of a step and `.plan`"},
     {INDEX, INDEX_HEAD "{\"plan_id\": \"" HEX_64("A") "\"}]}\n", "expected a digest of 64 hexadecimal digits"},
     {INDEX, INDEX_HEAD "{\"plan_id\": \"" HEX_64("a") "0\"}]}\n", "expected a digest of 64 hexadecimal digits"},
 };
