@@ -14,11 +14,12 @@ enum { SPREAD = 1, EVEN = 3, FLAT = 4 };
 static const int passes[] = {SPREAD, EVEN, FLAT, FLAT};
 #define PASS_COUNT (sizeof(passes) / sizeof(passes[0]))
 
-#define MOST_ROUNDS   4096u
-#define ROUND_TRIES   8
-#define NO_ROUND      UINT32_MAX
-#define WINDOW_SHARE  16  /* of the rounds: how far from its place a unit may go, either way */
-#define WORK_PER_PASS 4e9 /* loads times rounds: later passes are left out beyond it */
+#define ROUNDS_OF_NO_COST 64 /* to begin with on a cluster where rounds cost nothing */
+#define MOST_ROUNDS       4096u
+#define ROUND_TRIES       8
+#define NO_ROUND          UINT32_MAX
+#define WINDOW_SHARE      16  /* of the rounds: how far from its place a unit may go, either way */
+#define WORK_PER_PASS     4e9 /* loads times rounds: later passes are left out beyond it */
 
 struct balance {
     const struct problem *problem;
@@ -279,8 +280,8 @@ static uint32_t least_rounds(const struct balance *balance)
     const struct loads *loads = balance->loads;
     const struct cfg_cluster *cluster = problem->route->world->cluster;
     double wanted = 1, round_seconds = cluster->round_seconds + loads->most_messages * cluster->message_seconds;
-    if (round_seconds > 0)
-        wanted = floor(sqrt(loads->copy_seconds / round_seconds));
+    wanted = round_seconds > 0 ? floor(sqrt(loads->copy_seconds / round_seconds)) : ROUNDS_OF_NO_COST;
+    wanted = fmin(wanted, fmax(loads->unit_count, 1));
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         if (loads->staged[d] > 0)
             wanted = fmax(wanted, ceil(1.02 * (double)loads->staged[d] / (double)balance->limit[d]));
