@@ -49,6 +49,11 @@ static struct made *made_of(const struct vspace *space, uint32_t tensor, uint32_
     return &space->made[(uint64_t)tensor * SHUNT_STATE_COUNT + state];
 }
 
+static bool has_group(const struct vspace *space, uint32_t tensor, uint32_t state, uint32_t side)
+{
+    return space->heads[group_of(tensor, state, side)] != 0;
+}
+
 static bool on_side(const struct shunt_plan_buffer *buffer, uint32_t side)
 {
     return buffer->side != (side == OLD_SIDE ? SHUNT_SIDE_TO : SHUNT_SIDE_FROM);
@@ -219,20 +224,48 @@ static bool is_dropped(const struct vspace *space, uint32_t state)
     return state > SHUNT_STATE_PARAM && state <= SHUNT_STATE_MOMENTUM && !space->on_new_side[state];
 }
 
+/* A master is more than its weight: one that is there is not made anew. */
+static void check_remade(struct verifier *v, uint32_t tensor, uint32_t state, uint32_t origin)
+{
+    if (state == SHUNT_STATE_MASTER && origin != state)
+        vproblem(v, SHUNT_RULE_COVERAGE, VNONE, VNONE, "%s/%.120s is made from %s, and the old side has it itself",
+                 shunt_state_name(state), shunt_plan_string(v->plan, shunt_plan_get_tensor(v->plan, tensor)->name),
+                 shunt_state_name(origin));
+}
+
 static enum shunt_status check_state(struct verifier *v, uint32_t tensor, uint32_t state, struct vbox_list *boxes)
 {
     const struct vspace *space = v->space;
-    bool old = space->heads[group_of(tensor, state, OLD_SIDE)] != 0;
-    bool fresh = space->heads[group_of(tensor, state, NEW_SIDE)] != 0;
+    bool old = has_group(space, tensor, state, OLD_SIDE);
+    bool fresh = has_group(space, tensor, state, NEW_SIDE);
     uint32_t origin = made_of(space, tensor, state)->origin_state;
     enum shunt_status st = SHUNT_OK;
     if (old)
         st = check_group(v, tensor, state, OLD_SIDE, boxes);
+    if (old && fresh)
+        check_remade(v, tensor, state, origin);
     if (st == SHUNT_OK && fresh && (!old || origin != state))
         st = check_group(v, tensor, origin, OLD_SIDE, boxes);
     if (st == SHUNT_OK && (fresh || (old && !is_dropped(space, state))))
         st = check_group(v, tensor, state, NEW_SIDE, boxes);
     return st;
+}
+
+/* States that tensors of both sides lose. */
+static uint32_t find_dropped(const struct verifier *v)
+{
+    const struct vspace *space = v->space;
+    uint32_t dropped = 0;
+    for (uint32_t t = 0; t < shunt_plan_tensor_count(v->plan); t++) {
+        uint32_t old = 0, fresh = 0;
+        for (uint32_t s = 0; s < SHUNT_STATE_COUNT; s++) {
+            old |= (uint32_t)has_group(space, t, s, OLD_SIDE) << s;
+            fresh |= (uint32_t)has_group(space, t, s, NEW_SIDE) << s;
+        }
+        for (uint32_t s = 0; fresh != 0 && s < SHUNT_STATE_COUNT; s++)
+            dropped |= old & (uint32_t)is_dropped(space, s) << s;
+    }
+    return dropped;
 }
 
 enum shunt_status vspace_check(struct verifier *v)
@@ -243,6 +276,7 @@ enum shunt_status vspace_check(struct verifier *v)
         for (uint32_t s = 0; s < SHUNT_STATE_COUNT && st == SHUNT_OK; s++)
             st = check_state(v, t, s, &boxes);
     }
+    v->report->dropped_states = find_dropped(v);
     vbox_list_finish(&boxes);
     return st;
 }

@@ -41,8 +41,9 @@ struct shunt_verify_problem {
 };
 
 struct shunt_verify_report {
-    uint32_t problem_count; /* problems kept, at most SHUNT_VERIFY_MAX_PROBLEMS */
-    uint64_t problem_total; /* problems seen */
+    uint32_t problem_count;  /* problems kept, at most SHUNT_VERIFY_MAX_PROBLEMS */
+    uint32_t dropped_states; /* bits 1 << enum shunt_state: of tensors that stay, the old side alone has them */
+    uint64_t problem_total;  /* problems seen */
     struct shunt_verify_problem problems[SHUNT_VERIFY_MAX_PROBLEMS];
     uint64_t devices, rounds, ops, messages; /* what was replayed */
     uint64_t bytes_moved, bytes_local, bytes_filled, peak;

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What new states are made from, which are dropped, and what is sent on: plans written out by hand. */
+#include "verify_rig.h"
+
+#define I64(...) ((const int64_t[]){__VA_ARGS__})
+#define BIT(s)   (UINT32_C(1) << (s))
+
+/* One device on which w [4,4] changes. */
+static struct build *build_one(uint32_t rounds)
+{
+    struct build *build = build_create(1, rounds, 1);
+    build->header.from_rank_count = build->header.to_rank_count = 1;
+    build->devices[0].from_rank = build->devices[0].to_rank = 0;
+    build->summary.model = build_string(build, "one");
+    build_tensor(build, "w", 2, I64(4, 4));
+    return build;
+}
+
+/* All of w, as one buffer. Returns its index. */
+static uint32_t add_whole(struct build *build, uint32_t device, unsigned state, unsigned dtype,
+                          enum shunt_plan_side side, uint32_t round)
+{
+    uint32_t buffer = build_buffer(build, device, 0, state, dtype, side, 2, I64(4, 4), round);
+    build_holding(&build->parts[device], 2, I64(0, 0), I64(4, 4), NULL, 0);
+    return buffer;
+}
+
+static uint32_t whole_view(struct build *build, uint32_t device, unsigned dtype)
+{
+    return build_view(&build->parts[device], shunt_dtype_bytes(dtype), 2, I64(4, 4), NULL);
+}
+
+/* A copy of all of w from one buffer into another, which says that it is made from it. */
+static void make_from(struct build *build, uint32_t from, uint32_t to)
+{
+    const struct shunt_plan_buffer source = *build_buffer_at(build, 0, from);
+    struct shunt_plan_buffer *target = build_buffer_at(build, 0, to);
+    const unsigned dtype = target->dtype;
+    target->origin_state = source.state != target->state ? (uint8_t)(1 + source.state) : 0;
+    target->origin_dtype = source.dtype != dtype ? (uint8_t)(1 + source.dtype) : 0;
+    uint32_t op = build_op(&build->parts[0], 0, SHUNT_OP_COPY, from, whole_view(build, 0, source.dtype), 0, to,
+                           whole_view(build, 0, dtype), 0);
+    if (source.dtype != dtype)
+        build_op_at(build, 0, op)->cast = dtype == SHUNT_DTYPE_BF16 ? SHUNT_CAST_FP32_BF16 : SHUNT_CAST_BF16_FP32;
+}
+
+/* Weights stay, and masters are made from them. */
+static struct build *build_new_master(bool had_one)
+{
+    struct build *build = build_one(1);
+    uint32_t param = add_whole(build, 0, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_SIDE_BOTH, 0);
+    uint32_t master = add_whole(build, 0, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_SIDE_TO, 0);
+    if (had_one)
+        add_whole(build, 0, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 0);
+    make_from(build, param, master);
+    build_account(build);
+    build->summary.saved = had_one ? 0 : 16 * 2; /* nobody could have sent it */
+    return build;
+}
+
+static void masters_are_made_once(void)
+{
+    struct shunt_err err = {""};
+    struct build *build = build_new_master(false);
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_OK);
+    CHECK_STR(err.text, "");
+    build_destroy(build);
+    build = build_new_master(true);
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_COVERAGE, "master/w is made from param, and the old side has it itself"));
+    CHECK_EQ_U64(report.problem_total, 1);
+    build_destroy(build);
+}
+
+/* ---- dropped states ------------------------------------------------------------------ */
+
+static void drop_none(struct build *build)
+{
+    struct build_part *part = &build->parts[0];
+    build_buffer_at(build, 0, CAST_D0_MOMENTUM)->free_round = 1;
+    uint32_t view = build_view(part, 4, 2, I64(4, 4), NULL);
+    build_buffer(build, 0, 0, SHUNT_STATE_MOMENTUM, SHUNT_DTYPE_FP32, SHUNT_SIDE_TO, 2, I64(4, 4), 0);
+    build_holding(part, 2, I64(0, 0), I64(4, 4), NULL, 0);
+    build_op(part, 0, SHUNT_OP_COPY, CAST_D0_MOMENTUM, view, 0, part->buffers.count - 1, view, 0);
+    build_cast_account(build);
+}
+
+static void drop_two(struct build *build)
+{
+    add_whole(build, 0, SHUNT_STATE_GRAD, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 0);
+    build_cast_account(build);
+}
+
+/* A tensor of the old side alone drops nothing: there is none any more. */
+static void drop_a_tensor(struct build *build)
+{
+    uint32_t tensor = build_tensor(build, "gone", 1, I64(4));
+    build_buffer(build, 0, tensor, SHUNT_STATE_GRAD, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 1, I64(4), 0);
+    build_holding(&build->parts[0], 1, I64(0), I64(4), NULL, 0);
+    build_cast_account(build);
+}
+
+static void leave_alone(struct build *build)
+{
+    (void)build;
+}
+
+static void dropped_states_are_told(void)
+{
+    static const struct {
+        const char *name;
+        void (*edit)(struct build *build);
+        uint32_t want;
+    } drops[] = {{"as it is", leave_alone, BIT(SHUNT_STATE_MOMENTUM)},
+                 {"none", drop_none, 0},
+                 {"two", drop_two, BIT(SHUNT_STATE_MOMENTUM) | BIT(SHUNT_STATE_GRAD)},
+                 {"a tensor", drop_a_tensor, BIT(SHUNT_STATE_MOMENTUM)}};
+    for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++) {
+        struct build *build = build_cast();
+        struct shunt_err err = {""};
+        drops[i].edit(build);
+        CHECK_MSG(verify_build(build, &err) == SHUNT_OK, "%s: %s", drops[i].name, err.text);
+        CHECK_MSG(report.dropped_states == drops[i].want, "%s: %x", drops[i].name, report.dropped_states);
+        build_destroy(build);
+    }
+}
+
+static const struct test_case cases[] = {
+    {"masters_are_made_once", masters_are_made_once},
+    {"dropped_states_are_told", dropped_states_are_told},
+};
+
+TEST_MAIN(cases)
