@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/memory.h"
+#include "cli/neighbours.h"
 #include "cli/storing.h"
 #include "io/safetensors.h"
 
@@ -271,6 +272,7 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
     for (uint32_t i = 0; i < worker.count && st == SHUNT_OK; i++) {
         worker.locals[i].device = world->transport->first_local + i;
         worker.locals[i].worker = &worker;
+        st = neighbours_check(chain, worker.locals[i].device, &cause);
     }
     if (st == SHUNT_OK)
         st = storing_begin(&worker.storing, options, world, chain->plans[0], chain->plans[chain->count - 1], &cause);

@@ -160,16 +160,18 @@ static enum shunt_status check_entry(const struct source *source, const struct s
     return SHUNT_OK;
 }
 
-static enum shunt_status read_buffer(struct source *source, const struct safetensors_entry *entry, char *data,
-                                     const struct contents_poll *poll, struct shunt_err *err)
+/* Chunk by chunk; `data` is one chunk only if the entry is just passed over. */
+static enum shunt_status read_entry(struct source *source, const struct safetensors_entry *entry, char *data,
+                                    bool passed_over, const struct contents_poll *poll, struct shunt_err *err)
 {
     enum shunt_status st = SHUNT_OK;
     uint64_t bytes = entry->end - entry->begin;
     for (uint64_t done = 0; done < bytes && st == SHUNT_OK; done += CHUNK_BYTES) {
         uint64_t n = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
-        st = read_exactly(source, data + done, n, source->data_at + entry->begin + done, err);
+        char *at = passed_over ? data : data + done;
+        st = read_exactly(source, at, n, source->data_at + entry->begin + done, err);
         if (st == SHUNT_OK)
-            source->crc32c = shunt_crc32c(source->crc32c, data + done, n);
+            source->crc32c = shunt_crc32c(source->crc32c, at, n);
         if (st == SHUNT_OK && poll != NULL)
             st = poll->poll(poll->ctx, err);
     }
@@ -195,6 +197,12 @@ static bool is_left(const struct shunt_plan *plan, const char *name)
 struct load {
     const struct safetensors_entry *entry;
     struct shunt_exec_buffer buffer;
+    bool left; /* it goes nowhere: read for the checksum alone */
+};
+
+struct load_list {
+    struct load *at; /* room for all buffers and all entries */
+    uint32_t count;
 };
 
 /* An empty one before another that begins at the same byte. */
@@ -206,24 +214,28 @@ static int by_place(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-static enum shunt_status refuse_extra(const struct source *source, const struct shunt_exec *exec, struct shunt_err *err)
+/* Entries without a buffer: those that the plan leaves are passed over. */
+static enum shunt_status add_left(const struct source *source, const struct shunt_exec *exec, struct load_list *loads,
+                                  struct shunt_err *err)
 {
     for (uint32_t i = 0; i < source->index.count; i++) {
-        const char *name = source->index.entries[i].name;
-        if (engine_find(&exec->engine, name, SHUNT_SIDE_FROM) < 0 && !is_left(exec->engine.plan, name))
+        const struct safetensors_entry *entry = &source->index.entries[i];
+        if (engine_find(&exec->engine, entry->name, SHUNT_SIDE_FROM) >= 0)
+            continue;
+        if (!is_left(exec->engine.plan, entry->name))
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %.300s: the plan's old side has no such entry",
-                              source->path, name);
+                              source->path, entry->name);
+        loads->at[loads->count++] = (struct load){.entry = entry, .left = true};
     }
     return SHUNT_OK;
 }
 
-/* Every buffer of the old side has its entry, and every entry its buffer. */
-static enum shunt_status pair_up(const struct source *source, const struct shunt_exec *exec, struct load *loads,
-                                 uint32_t *count_out, struct shunt_err *err)
+/* Every buffer of the old side has its entry, and every entry its buffer, or is left. */
+static enum shunt_status pair_up(const struct source *source, const struct shunt_exec *exec, struct load_list *loads,
+                                 struct shunt_err *err)
 {
-    *count_out = 0;
     for (uint32_t i = 0; i < shunt_exec_buffer_count(exec); i++) {
-        struct load *load = &loads[*count_out];
+        struct load *load = &loads->at[loads->count];
         shunt_exec_get_buffer(exec, i, &load->buffer);
         if (load->buffer.side == SHUNT_SIDE_TO)
             continue;
@@ -235,28 +247,55 @@ static enum shunt_status pair_up(const struct source *source, const struct shunt
         enum shunt_status st = check_entry(source, load->entry, &load->buffer, err);
         if (st != SHUNT_OK)
             return st;
-        ++*count_out;
+        loads->count++;
     }
-    return *count_out == source->index.count ? SHUNT_OK : refuse_extra(source, exec, err);
+    return loads->count == source->index.count ? SHUNT_OK : add_left(source, exec, loads, err);
+}
+
+/* Without a checksum to compare, what is left need not be read. */
+static enum shunt_status read_left(struct source *source, const struct safetensors_entry *entry,
+                                   const struct contents_poll *poll, struct shunt_err *err)
+{
+    uint64_t bytes = entry->end - entry->begin;
+    if (source->expected == NULL || bytes == 0)
+        return SHUNT_OK;
+    char *chunk = malloc(bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES);
+    if (chunk == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory", source->path);
+    enum shunt_status st = read_entry(source, entry, chunk, true, poll, err);
+    free(chunk);
+    return st;
 }
 
 /* In the file's order, so that the checksum is that of the file. */
-static enum shunt_status load_all(struct source *source, const struct shunt_exec *exec,
+static enum shunt_status read_all(struct source *source, const struct load_list *loads,
                                   const struct contents_poll *poll, struct shunt_err *err)
 {
-    uint32_t count = 0;
-    struct load *loads = calloc((size_t)shunt_exec_buffer_count(exec) + 1, sizeof(*loads));
-    if (loads == NULL)
-        return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory", source->path);
-    enum shunt_status st = pair_up(source, exec, loads, &count, err);
-    if (st == SHUNT_OK && count > 1)
-        qsort(loads, count, sizeof(*loads), by_place);
-    for (uint32_t i = 0; i < count && st == SHUNT_OK; i++)
-        st = read_buffer(source, loads[i].entry, loads[i].buffer.data, poll, err);
-    free(loads);
+    enum shunt_status st = SHUNT_OK;
+    if (loads->count > 1)
+        qsort(loads->at, loads->count, sizeof(*loads->at), by_place);
+    for (uint32_t i = 0; i < loads->count && st == SHUNT_OK; i++) {
+        const struct load *load = &loads->at[i];
+        st = load->left ? read_left(source, load->entry, poll, err)
+                        : read_entry(source, load->entry, load->buffer.data, false, poll, err);
+    }
     if (st == SHUNT_OK && source->expected != NULL && source->crc32c != source->expected->crc32c)
         st = shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: checksum is %08x, " MANIFEST_NAME " says %08x", source->path,
                         source->crc32c, source->expected->crc32c);
+    return st;
+}
+
+static enum shunt_status load_all(struct source *source, const struct shunt_exec *exec,
+                                  const struct contents_poll *poll, struct shunt_err *err)
+{
+    struct load_list loads = {NULL, 0};
+    loads.at = calloc((size_t)shunt_exec_buffer_count(exec) + source->index.count + 1, sizeof(*loads.at));
+    if (loads.at == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory", source->path);
+    enum shunt_status st = pair_up(source, exec, &loads, err);
+    if (st == SHUNT_OK)
+        st = read_all(source, &loads, poll, err);
+    free(loads.at);
     return st;
 }
 
