@@ -116,10 +116,49 @@ static enum shunt_status check_pair(const struct chain *chain, uint32_t next, ui
     return st;
 }
 
-enum shunt_status neighbours_check(const struct chain *chain, uint32_t device, struct shunt_err *err)
+/* What a device has found. */
+struct finding {
+    uint32_t status;
+    struct shunt_err err;
+};
+
+static void look(const struct chain *chain, uint32_t device, struct finding *finding_out)
 {
     enum shunt_status st = SHUNT_OK;
     for (uint32_t next = 1; next < chain->count && st == SHUNT_OK; next++)
-        st = check_pair(chain, next, device, err);
+        st = check_pair(chain, next, device, &finding_out->err);
+    finding_out->status = (uint32_t)st;
+}
+
+/* At the root. */
+static enum shunt_status judge(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
+{
+    const struct finding *findings = all;
+    (void)ctx;
+    for (uint32_t i = 0; i < size; i++) {
+        const struct finding *finding = &findings[i];
+        if (finding->status > SHUNT_ERR_INTERNAL)
+            return shunt_fail(err, SHUNT_ERR_TRANSPORT, "a malformed finding came from device %" PRIu32, i);
+        if (finding->status != SHUNT_OK)
+            return shunt_fail(err, (enum shunt_status)finding->status, "%.*s", (int)sizeof(finding->err.text) - 1,
+                              finding->err.text);
+    }
+    return SHUNT_OK;
+}
+
+enum shunt_status neighbours_check(const struct chain *chain, struct shunt_world *world, double timeout_seconds,
+                                   struct shunt_err *err)
+{
+    const struct transport *transport = world->transport;
+    if (chain->count < 2)
+        return SHUNT_OK;
+    struct finding *findings = calloc(transport->local_count, sizeof(*findings));
+    if (findings == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < transport->local_count; i++)
+        look(chain, transport->first_local + i, &findings[i]);
+    enum shunt_status st =
+        world_vote(world, findings, sizeof(*findings), "neighbours in the chain", judge, NULL, timeout_seconds, err);
+    free(findings);
     return st;
 }

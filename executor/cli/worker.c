@@ -272,8 +272,9 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
     for (uint32_t i = 0; i < worker.count && st == SHUNT_OK; i++) {
         worker.locals[i].device = world->transport->first_local + i;
         worker.locals[i].worker = &worker;
-        st = neighbours_check(chain, worker.locals[i].device, &cause);
     }
+    if (st == SHUNT_OK)
+        st = neighbours_check(chain, world, options->timeout_seconds, &cause);
     if (st == SHUNT_OK)
         st = storing_begin(&worker.storing, options, world, chain->plans[0], chain->plans[chain->count - 1], &cause);
     if (st == SHUNT_OK)
