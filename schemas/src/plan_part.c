@@ -179,6 +179,21 @@ static bool check_origin_pair(const struct plan_site *site, const struct shunt_p
                          own);
 }
 
+/* Weights and masters are two forms of the same numbers, and no other two states are. */
+static bool check_origin_state(const struct plan_site *site, const struct shunt_plan_buffer *buffer)
+{
+    unsigned origin = shunt_plan_origin_state(buffer), own = buffer->state, dtype = shunt_plan_origin_dtype(buffer);
+    if (origin == own)
+        return true;
+    if (!(origin == SHUNT_STATE_MASTER && own == SHUNT_STATE_PARAM) &&
+        !(origin == SHUNT_STATE_PARAM && own == SHUNT_STATE_MASTER))
+        return schema_refuse(site, "origin_state is %u for state %u: only weights and masters are made from each other",
+                             buffer->origin_state, own);
+    if (dtype == SHUNT_DTYPE_FP32 || dtype == SHUNT_DTYPE_BF16)
+        return true;
+    return schema_refuse(site, "origin_state is %u for dtype %u, expected fp32 or bf16", buffer->origin_state, dtype);
+}
+
 /* Version 1.2, and the new side only. */
 static bool check_origin(const struct part_check *check, const struct shunt_plan_buffer *buffer)
 {
@@ -187,7 +202,7 @@ static bool check_origin(const struct part_check *check, const struct shunt_plan
                               may ? SHUNT_STATE_COUNT : 0) &&
            check_origin_field(&check->site, "origin_dtype", buffer->origin_dtype, buffer->dtype,
                               may ? SHUNT_DTYPE_COUNT : 0) &&
-           check_origin_pair(&check->site, buffer);
+           check_origin_pair(&check->site, buffer) && check_origin_state(&check->site, buffer);
 }
 
 static bool check_buffer_fields(const struct part_check *check, const struct shunt_plan_buffer *buffer)

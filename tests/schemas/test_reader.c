@@ -158,6 +158,8 @@ static const struct fault faults[] = {
     {"origin_state", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_state), 10, "buffer 1: origin_state is 10, allowed 0..9"},
     {"origin_state of its own", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_state), 1 + SHUNT_STATE_PARAM, "buffer 1: origin_state is 1, the buffer's own: expected 0"},
     {"origin_state of an old buffer", BUFFER, 1, TINY_D1_EMBED_OLD, FIELD(shunt_plan_buffer, origin_state), 3, "buffer 0: origin_state is 3, allowed 0..0"},
+    {"origin_state of other numbers", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_state), 1 + SHUNT_STATE_EXP_AVG, "buffer 1: origin_state is 4 for state 0: only weights and masters are made from each other"},
+    {"origin_state of moments", BUFFER, 1, TINY_D1_FLAT_NEW, FIELD(shunt_plan_buffer, origin_state), 1 + SHUNT_STATE_EXP_AVG_SQ, "buffer 4: origin_state is 5 for state 3: only weights and masters are made from each other"},
     {"origin_dtype", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_dtype), 16, "buffer 1: origin_dtype is 16, allowed 0..15"},
     {"origin_dtype without a cast", BUFFER, 1, TINY_D1_EMBED_NEW, FIELD(shunt_plan_buffer, origin_dtype), 1 + SHUNT_DTYPE_FP16, "buffer 1: origin_dtype is 2 for dtype 0, between which there is no cast"},
     {"origin_dtype of a kept buffer", BUFFER, 1, TINY_D1_NORM, FIELD(shunt_plan_buffer, origin_dtype), 1 + SHUNT_DTYPE_BF16, "buffer 2: origin_dtype is 1, allowed 0..0"},

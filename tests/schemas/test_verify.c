@@ -597,8 +597,8 @@ static void made_from_a_cast(struct build *b)
 
 static void other_origin_state(struct build *b)
 {
-    build_buffer_at(b, 0, CAST_D0_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_EXP_AVG;
-    build_buffer_at(b, 1, CAST_D1_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_EXP_AVG;
+    build_buffer_at(b, 0, CAST_D0_MASTER_NEW)->origin_state = 1 + SHUNT_STATE_PARAM;
+    build_buffer_at(b, 1, CAST_D1_MASTER_NEW)->origin_state = 1 + SHUNT_STATE_PARAM;
 }
 
 static void origins_differ(struct build *b)
@@ -608,8 +608,8 @@ static void origins_differ(struct build *b)
 
 static void origin_lost(struct build *b)
 {
-    build_buffer_at(b, 0, CAST_D0_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_GRAD;
-    build_buffer_at(b, 1, CAST_D1_PARAM_NEW)->origin_state = 1 + SHUNT_STATE_GRAD;
+    build_buffer_at(b, 0, CAST_D0_MASTER_OLD)->state = SHUNT_STATE_GRAD;
+    build_buffer_at(b, 1, CAST_D1_MASTER_OLD)->state = SHUNT_STATE_GRAD;
 }
 
 static void move_op(struct build *b, uint32_t device, uint32_t op, uint32_t round)
@@ -668,9 +668,9 @@ static const struct row cast_rows[] = {
     {"cast twice", cast_twice, true, SHUNT_RULE_COORDINATE, "device 1 round 0: unpack into to:master/w: from:master/w of device 0 is fp32, the target fp32 made from master fp32; found fp32 to bf16 in the pack and bf16 to fp32"},
     {"made from a cast", made_from_a_cast, false, SHUNT_RULE_COORDINATE, "device 0 round 2: copy into to:param/w writes [2,4)x[0,4) of bf16 but device 0 reads [2,4)x[0,4) of fp32 from to:master/w"},
     {"source of another dtype", source_of_another_dtype, false, SHUNT_RULE_COORDINATE, "copy into to:param/w writes [0,2)x[0,4) of bf16 but device 0 reads [0,2)x[0,4) of i32 from from:master/w"},
-    {"another state", other_origin_state, false, SHUNT_RULE_COORDINATE, "copy into to:param/w writes [0,2)x[0,4) of bf16 but device 0 reads [0,2)x[0,4) of fp32 from from:master/w"},
+    {"another state", other_origin_state, false, SHUNT_RULE_COORDINATE, "copy into to:master/w writes [0,2)x[0,4) of fp32 but device 0 reads [0,2)x[0,4) of fp32 from from:master/w"},
     {"origins differ", origins_differ, false, SHUNT_RULE_COORDINATE, "device 1: to:param/w is bf16 made from param fp32, on another device it is bf16 made from master fp32"},
-    {"origin lost", origin_lost, false, SHUNT_RULE_COVERAGE, "box [0,4)x[0,4) of grad/w is held by no old rank"},
+    {"origin lost", origin_lost, false, SHUNT_RULE_COVERAGE, "box [0,4)x[0,4) of master/w is held by no old rank"},
     {"read too early", read_too_early, true, SHUNT_RULE_SOURCE, "device 0 round 1: copy reads [2,4)x[0,4) of to:master/w, of which round 0 writes a part: expected writes in rounds up to -1"},
     {"read in the same round", read_in_the_same_round, true, SHUNT_RULE_SOURCE, "device 0 round 0: copy reads [2,4)x[0,4) of to:master/w, of which round 0 writes a part"},
     {"read before alloc", read_before_alloc, true, SHUNT_RULE_SOURCE, "device 0 round 2: copy reads [0,2)x[0,4) of 4-byte elements at offset 32 of to:master/w, which a later round allocates"},

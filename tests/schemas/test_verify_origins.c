@@ -72,6 +72,30 @@ static void masters_are_made_once(void)
     build_destroy(build);
 }
 
+/* Two states change places: whatever a buffer says of itself, no other numbers are its own. */
+static void no_state_becomes_another(void)
+{
+    unsigned accepted = 0;
+    for (unsigned a = 0; a < SHUNT_STATE_COUNT; a++) {
+        for (unsigned b = a + 1; b < SHUNT_STATE_COUNT; b++) {
+            struct build *build = build_one(1);
+            struct shunt_err err = {""};
+            uint32_t old_a = add_whole(build, 0, a, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 0);
+            uint32_t old_b = add_whole(build, 0, b, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 0);
+            make_from(build, old_b, add_whole(build, 0, a, SHUNT_DTYPE_FP32, SHUNT_SIDE_TO, 0));
+            make_from(build, old_a, add_whole(build, 0, b, SHUNT_DTYPE_FP32, SHUNT_SIDE_TO, 0));
+            build_account(build);
+            enum shunt_status st = verify_build(build, &err);
+            accepted += st == SHUNT_OK;
+            bool both = a == SHUNT_STATE_PARAM && b == SHUNT_STATE_MASTER; /* refused for its master */
+            CHECK_MSG(reported(both ? SHUNT_RULE_COVERAGE : SHUNT_RULE_PART, both ? "" : "made from each other"),
+                      "%u %u: %s", a, b, err.text);
+            build_destroy(build);
+        }
+    }
+    CHECK_EQ_U64(accepted, 0);
+}
+
 /* ---- dropped states ------------------------------------------------------------------ */
 
 static void drop_none(struct build *build)
@@ -127,6 +151,7 @@ static void dropped_states_are_told(void)
 
 static const struct test_case cases[] = {
     {"masters_are_made_once", masters_are_made_once},
+    {"no_state_becomes_another", no_state_becomes_another},
     {"dropped_states_are_told", dropped_states_are_told},
 };
 

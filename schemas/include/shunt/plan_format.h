@@ -184,7 +184,7 @@ struct shunt_plan_buffer {
     uint32_t alloc_round; /* SHUNT_PLAN_NONE unless side is TO */
     uint32_t free_round;  /* SHUNT_PLAN_NONE unless side is FROM */
     /* what its elements are made from on the old side; 0: the buffer's own state, its own dtype. Only if side is TO */
-    uint8_t origin_state; /* 1 + enum shunt_state */
+    uint8_t origin_state; /* 1 + enum shunt_state: master for a param, param for a master */
     uint8_t origin_dtype; /* 1 + enum shunt_dtype */
     uint8_t reserved[2];  /* zero */
 };
