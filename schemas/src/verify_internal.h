@@ -51,7 +51,7 @@ struct vpart {
 
 /** What the replay adds up, to compare with the summary. */
 struct vfigures {
-    uint64_t needed_remote, moved, copied, kept, inter_node, intra_node, filled;
+    uint64_t needed_remote, moved, relayed, copied, kept, inter_node, intra_node, filled;
     int64_t saved; /* below 0: made from another state, more must be sent than otherwise */
     uint64_t max_send, max_recv, from_max, to_max, peak, ops, messages;
     uint32_t max_group_messages, max_peers, rollback_until_round;

@@ -149,10 +149,59 @@ static void dropped_states_are_told(void)
     }
 }
 
+/* ---- relays ------------------------------------------------------------------------------ */
+
+/* w goes from device 0 to device 1 in round 0, and from there to device 2 in round 1. */
+static struct build *build_relay(void)
+{
+    struct build *build = build_create(3, 2, 1);
+    build->header.from_rank_count = 1;
+    build->header.to_rank_count = 2;
+    for (uint32_t d = 0; d < 3; d++) {
+        build->devices[d].from_rank = d == 0 ? 0 : SHUNT_PLAN_NONE;
+        build->devices[d].to_rank = d == 0 ? SHUNT_PLAN_NONE : d - 1;
+        build->parts[d].staging_bytes[0] = 32;
+    }
+    build->summary.model = build_string(build, "relay");
+    build_tensor(build, "w", 2, I64(4, 4));
+    for (uint32_t d = 0; d < 3; d++)
+        add_whole(build, d, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, d == 0 ? SHUNT_SIDE_FROM : SHUNT_SIDE_TO, 0);
+    for (uint32_t d = 0; d < 2; d++) {
+        uint32_t here = whole_view(build, d, SHUNT_DTYPE_BF16), there = whole_view(build, d + 1, SHUNT_DTYPE_BF16);
+        build_op(&build->parts[d], d, SHUNT_OP_PACK, 0, here, 0, SHUNT_PLAN_STAGING, here, 0);
+        build_op(&build->parts[d + 1], d, SHUNT_OP_UNPACK, SHUNT_PLAN_STAGING, there, 0, 0, there, 0);
+        build_message(build, d, d, SHUNT_SEND, d + 1, 0, 32);
+        build_message(build, d + 1, d, SHUNT_RECV, d, 0, 32);
+    }
+    build_account(build);
+    return build;
+}
+
+static void relays_are_counted(void)
+{
+    static const struct {
+        uint64_t relayed;
+        enum shunt_status want;
+        const char *text;
+    } claims[] = {{32, SHUNT_OK, ""},
+                  {0, SHUNT_ERR_VERIFY, "relayed is 0, the replay has 32"},
+                  {64, SHUNT_ERR_VERIFY, "relayed is 64, the replay has 32"}};
+    for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+        struct build *build = build_relay();
+        struct shunt_err err = {""};
+        CHECK_EQ_U64(build->summary.moved, 64);
+        build->summary.relayed = claims[i].relayed;
+        CHECK_EQ_U64(verify_build(build, &err), claims[i].want);
+        CHECK_STR(err.text, claims[i].text);
+        build_destroy(build);
+    }
+}
+
 static const struct test_case cases[] = {
     {"masters_are_made_once", masters_are_made_once},
     {"no_state_becomes_another", no_state_becomes_another},
     {"dropped_states_are_told", dropped_states_are_told},
+    {"relays_are_counted", relays_are_counted},
 };
 
 TEST_MAIN(cases)
