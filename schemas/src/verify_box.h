@@ -29,13 +29,16 @@ struct vbox_list {
 bool vbox_list_add(struct vbox_list *list, const struct vbox *box);
 void vbox_list_finish(struct vbox_list *list);
 
-/** Boxes numbered from 0 in the order of their coming, equal ones once; zero-initialised. */
+/** Boxes numbered from 0 in the order of their coming, equal ones once; begun with vbox_set_begin(). */
 struct vbox_set {
     struct vbox_list list;
     uint32_t *slots; /* hash table: number + 1, 0 if empty */
     size_t slot_count;
+    uint64_t key[2];
 };
 
+/** False if there are no random numbers. */
+bool vbox_set_begin(struct vbox_set *set);
 /** Number of a box, which is added if it is new. False if out of memory. */
 bool vbox_set_add(struct vbox_set *set, const struct vbox *box, uint32_t *number_out);
 void vbox_set_finish(struct vbox_set *set);

@@ -3,22 +3,29 @@
 
 #include "alloc.h"
 #include "verify_box.h"
+#include "verify_sip.h"
 
-static uint64_t hash_box(const struct vbox *box)
+bool vbox_set_begin(struct vbox_set *set)
 {
-    uint64_t hash = 0;
+    *set = (struct vbox_set){0};
+    return vsip_draw(set->key, 2);
+}
+
+/* Under a key of this set: a plan whose boxes all fall into one slot cannot be made. */
+static uint64_t hash_box(const struct vbox_set *set, const struct vbox *box)
+{
+    uint64_t words[2 * SHUNT_MAX_DIMS];
     for (int d = 0; d < SHUNT_MAX_DIMS; d++) {
-        hash = (hash ^ (uint64_t)box->lo[d]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash = (hash ^ (hash >> 32) ^ (uint64_t)box->hi[d]) * UINT64_C(0xBF58476D1CE4E5B9);
-        hash ^= hash >> 29;
+        words[d] = (uint64_t)box->lo[d];
+        words[SHUNT_MAX_DIMS + d] = (uint64_t)box->hi[d];
     }
-    return hash;
+    return vsip_words(set->key, words, 2 * SHUNT_MAX_DIMS);
 }
 
 /* The slot of a box: its own, or the empty one where it belongs. */
 static size_t find_slot(const struct vbox_set *set, const struct vbox *box)
 {
-    size_t mask = set->slot_count - 1, slot = hash_box(box) & mask;
+    size_t mask = set->slot_count - 1, slot = hash_box(set, box) & mask;
     while (set->slots[slot] != 0 && !vbox_equal(&set->list.at[set->slots[slot] - 1], box))
         slot = (slot + 1) & mask;
     return slot;

@@ -14,6 +14,7 @@
 
 #include "alloc.h"
 #include "verify_internal.h"
+#include "verify_late.h"
 
 /* Ops grouped by what they write: those of group g are op[begin[g] .. begin[g + 1]). */
 struct groups {
@@ -115,6 +116,12 @@ static enum shunt_status check_holdings(struct coverage *coverage, uint32_t buff
 
 /* ---- reads of the new side --------------------------------------------------------- */
 
+/* A COPY or PACK of the new side, by the holding that it reads. */
+struct fresh_read {
+    uint32_t holding, op, round;
+    int64_t lo[SHUNT_MAX_DIMS];
+};
+
 /* The round of an op. */
 static uint32_t round_of(const struct vreplay *replay, uint32_t op)
 {
@@ -141,36 +148,94 @@ static void report_early(const struct coverage *coverage, uint32_t round, const 
              (int64_t)round - replay->v->header->overlap_depth);
 }
 
-static void check_fresh_read(const struct coverage *coverage, uint32_t round, const struct shunt_plan_op *op)
+static void check_fresh_read(const struct coverage *coverage, const struct vlate *late, const struct fresh_read *read)
+{
+    struct vreplay *replay = coverage->replay;
+    const struct shunt_plan_op *op = &replay->part->ops[read->op];
+    const struct vbox box = vbox_of(read->lo, &replay->part->views[op->src_view]);
+    uint32_t round = read->round, depth = replay->v->header->overlap_depth;
+    const struct vlate_write *write = vlate_find(late, &box, round < depth ? 0 : round - depth + 1);
+    if (write != NULL)
+        report_early(coverage, round, op, &box, write->round);
+}
+
+/* All reads of one holding, whose writes are put in order once. */
+static enum shunt_status check_fresh_holding(const struct coverage *coverage, const struct fresh_read *reads,
+                                             uint32_t count)
 {
     const struct vreplay *replay = coverage->replay;
     const struct groups *writes = &coverage->writes;
-    const struct shunt_plan_view *view = &replay->part->views[op->src_view];
-    struct vend end;
-    if (!vindex_resolve(replay->v, replay->device, op->src_buffer, view, op->src_offset, &end))
-        return; /* reported with the op */
-    struct vbox read = vbox_of(end.lo, view);
-    for (uint32_t i = writes->begin[end.holding]; i < writes->begin[end.holding + 1]; i++) {
-        uint32_t write = writes->op[i], written = round_of(replay, write);
-        struct vbox box = vbox_of(replay->targets[write].lo, &replay->part->views[replay->part->ops[write].dst_view]);
-        if (written + replay->v->header->overlap_depth <= round || !vbox_meet(&box, &read))
-            continue;
-        report_early(coverage, round, op, &read, written);
-        return;
+    uint32_t begin = writes->begin[reads->holding], write_count = writes->begin[reads->holding + 1] - begin;
+    struct vlate late = {0};
+    struct vlate_write *list = schema_alloc(write_count, sizeof(*list));
+    for (uint32_t i = 0; list != NULL && i < write_count; i++) {
+        uint32_t op = writes->op[begin + i];
+        list[i].box = vbox_of(replay->targets[op].lo, &replay->part->views[replay->part->ops[op].dst_view]);
+        list[i].round = round_of(replay, op);
     }
+    bool built = list != NULL && vlate_build(&late, list, write_count);
+    for (uint32_t i = 0; built && i < count; i++)
+        check_fresh_read(coverage, &late, &reads[i]);
+    vlate_finish(&late);
+    free(list);
+    return built ? SHUNT_OK : SHUNT_ERR_NOMEM;
 }
 
-static void check_fresh_reads(const struct coverage *coverage)
+static int compare_reads(const void *a, const void *b)
 {
-    const struct vreplay *replay = coverage->replay;
+    const struct fresh_read *x = a, *y = b;
+    if (x->holding != y->holding)
+        return x->holding < y->holding ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+static bool reads_fresh(const struct vreplay *replay, uint32_t op)
+{
+    const struct shunt_plan_op *record = &replay->part->ops[op];
+    return (record->kind == SHUNT_OP_COPY || record->kind == SHUNT_OP_PACK) &&
+           replay->part->buffers[record->src_buffer].side == SHUNT_SIDE_TO;
+}
+
+/* Ops that read the new side, where one holding has all of what they read: else that is reported with the op. */
+static uint32_t list_reads(const struct vreplay *replay, struct fresh_read *reads)
+{
     const struct shunt_plan_round *rounds = replay->part->rounds;
+    uint32_t count = 0;
     for (uint32_t k = 0; k < replay->v->header->round_count; k++) {
         for (uint32_t i = rounds[k].op_begin; i < rounds[k].unpack_begin; i++) {
             const struct shunt_plan_op *op = &replay->part->ops[i];
-            if (op->kind != SHUNT_OP_FILL && replay->part->buffers[op->src_buffer].side == SHUNT_SIDE_TO)
-                check_fresh_read(coverage, k, op);
+            struct vend end;
+            if (!reads_fresh(replay, i) || !vindex_resolve(replay->v, replay->device, op->src_buffer,
+                                                           &replay->part->views[op->src_view], op->src_offset, &end))
+                continue;
+            reads[count] = (struct fresh_read){.holding = end.holding, .op = i, .round = k};
+            memcpy(reads[count++].lo, end.lo, sizeof(end.lo));
         }
     }
+    return count;
+}
+
+static enum shunt_status check_fresh_reads(const struct coverage *coverage)
+{
+    const struct vreplay *replay = coverage->replay;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < replay->part->header->op_count; i++)
+        most += reads_fresh(replay, i);
+    if (most == 0)
+        return SHUNT_OK;
+    struct fresh_read *reads = schema_alloc(most, sizeof(*reads));
+    if (reads == NULL)
+        return SHUNT_ERR_NOMEM;
+    uint32_t count = list_reads(replay, reads);
+    enum shunt_status st = SHUNT_OK;
+    qsort(reads, count, sizeof(*reads), compare_reads);
+    for (uint32_t i = 0, end = 0; i < count && st == SHUNT_OK; i = end) {
+        for (end = i + 1; end < count && reads[end].holding == reads[i].holding; end++)
+            ;
+        st = check_fresh_holding(coverage, &reads[i], end - i);
+    }
+    free(reads);
+    return st;
 }
 
 /* ---- the buffer's bytes ----------------------------------------------------------- */
@@ -317,7 +382,7 @@ enum shunt_status vcoverage_check(struct vreplay *replay)
             st = check_holdings(&coverage, i);
     }
     if (st == SHUNT_OK)
-        check_fresh_reads(&coverage);
+        st = check_fresh_reads(&coverage);
     free(coverage.writes.begin);
     free(coverage.writes.op);
     free(coverage.fills.begin);

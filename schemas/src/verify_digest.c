@@ -3,71 +3,16 @@
  * Messages compared without a look at the other end. Each end of a message is hashed with what it
  * says: who to whom, when, how many bytes, and for each piece its place, its shape and which elements
  * of the space it is. Sends add up to one sum, receives to another. Equal sums mean equal multisets
- * of messages: the hash is SipHash-2-4 (Aumasson and Bernstein, 2012) under two keys drawn when the
+ * of messages: the hash is SipHash-2-4 under two keys drawn when the
  * walk begins, so that whoever made the plan could not know them, and 128 bits in all.
  */
-#include <stdlib.h>
-#include <sys/random.h>
-
 #include "verify_internal.h"
-
-struct sip {
-    uint64_t v0, v1, v2, v3;
-};
-
-static uint64_t rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-static void sip_round(struct sip *s)
-{
-    s->v0 += s->v1;
-    s->v2 += s->v3;
-    s->v1 = rotate(s->v1, 13) ^ s->v0;
-    s->v3 = rotate(s->v3, 16) ^ s->v2;
-    s->v0 = rotate(s->v0, 32) + s->v3;
-    s->v2 += s->v1;
-    s->v3 = rotate(s->v3, 21) ^ s->v0;
-    s->v1 = rotate(s->v1, 17) ^ s->v2;
-    s->v2 = rotate(s->v2, 32);
-}
-
-static struct sip sip_begin(const uint64_t key[2])
-{
-    return (struct sip){key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
-                        key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
-}
-
-static void sip_word(struct sip *s, uint64_t word)
-{
-    s->v3 ^= word;
-    sip_round(s);
-    sip_round(s);
-    s->v0 ^= word;
-}
-
-static uint64_t sip_end(struct sip *s, uint64_t bytes)
-{
-    sip_word(s, bytes << 56);
-    s->v2 ^= 0xFF;
-    for (int i = 0; i < 4; i++)
-        sip_round(s);
-    return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
-}
-
-uint64_t vdigest_words(const uint64_t key[2], const uint64_t *words, uint32_t count)
-{
-    struct sip s = sip_begin(key);
-    for (uint32_t i = 0; i < count; i++)
-        sip_word(&s, words[i]);
-    return sip_end(&s, count * sizeof(*words));
-}
+#include "verify_sip.h"
 
 bool vdigest_begin(struct vdigest *digest)
 {
     *digest = (struct vdigest){.active = true};
-    return getrandom(digest->keys, sizeof(digest->keys), 0) == (ssize_t)sizeof(digest->keys);
+    return vsip_draw(&digest->keys[0][0], 4);
 }
 
 void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, const struct vdigest_piece *piece)
@@ -83,7 +28,7 @@ void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, cons
     }
     for (int i = 0; i < 2; i++) { /* each piece under what came before it */
         uint64_t key[2] = {digest->keys[i][0] ^ message->state[i], digest->keys[i][1]};
-        message->state[i] = vdigest_words(key, words, sizeof(words) / sizeof(words[0]));
+        message->state[i] = vsip_words(key, words, sizeof(words) / sizeof(words[0]));
     }
     message->pieces++;
 }
@@ -96,7 +41,7 @@ void vdigest_message(struct vdigest *digest, const struct vdigest_message *messa
     for (int i = 0; i < 2; i++) {
         uint64_t words[] = {
             ends, message->round, message->bytes, message->pieces, message->state[0], message->state[1]};
-        uint64_t term = vdigest_words(digest->keys[i], words, sizeof(words) / sizeof(words[0]));
+        uint64_t term = vsip_words(digest->keys[i], words, sizeof(words) / sizeof(words[0]));
         uint64_t with_carry = sum[i] + carry;
         carry = with_carry < sum[i];
         sum[i] = with_carry + term;

@@ -164,9 +164,6 @@ void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, cons
 void vdigest_message(struct vdigest *digest, const struct vdigest_message *message, uint32_t direction);
 bool vdigest_agrees(const struct vdigest *digest);
 
-/** SipHash-2-4 of words, little-endian. */
-uint64_t vdigest_words(const uint64_t key[2], const uint64_t *words, uint32_t count);
-
 /* ---- verify_index.c */
 
 /** Index a part that has been read. False if out of memory. */

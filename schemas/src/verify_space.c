@@ -64,6 +64,8 @@ enum shunt_status vspace_open(struct verifier *v)
     struct vspace *space = v->space = schema_alloc(1, sizeof(*space));
     if (space == NULL)
         return SHUNT_ERR_NOMEM;
+    if (!vbox_set_begin(&space->boxes))
+        return v->status = shunt_fail(&v->err, SHUNT_ERR_IO, "verify: no random numbers");
     space->group_count = (uint64_t)shunt_plan_tensor_count(v->plan) * SHUNT_STATE_COUNT * 2;
     space->heads = schema_alloc(space->group_count, sizeof(*space->heads));
     space->made = schema_alloc(space->group_count / 2, sizeof(*space->made));

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Box sets and grids against brute force over every point. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "harness.h"
 #include "verify_box.h"
+#include "verify_late.h"
 #include "verify_region.h"
 
 enum { SIDE = 7, MOST = 48 };
@@ -322,6 +324,57 @@ static void grid_limits(void)
     CHECK(!vgrid_end(&grid, 128)); /* 3 is no multiple of 2 */
 }
 
+/* Writes of all rounds, apart or not, and reads of any box. */
+static void late_writes_like_brute_force(void)
+{
+    enum { WRITES = 200, READS = 100, ROUNDS = 5 };
+    uint32_t found = 0, missed = 0;
+    for (int trial = 0; trial < 40; trial++) {
+        struct vlate_write writes[WRITES];
+        struct vlate late;
+        uint32_t count = trial == 0 ? 0 : (uint32_t)(next_random() % WRITES) + 1;
+        for (uint32_t i = 0; i < count; i++)
+            writes[i] = (struct vlate_write){random_box(1 + trial % 4, 3), (uint32_t)(next_random() % ROUNDS)};
+        CHECK(vlate_build(&late, writes, count));
+        for (int i = 0; i < READS; i++) {
+            struct vbox box = random_box(1 + trial % 4, 3);
+            uint32_t first = (uint32_t)(next_random() % (ROUNDS + 1));
+            bool want = false;
+            for (uint32_t w = 0; w < count; w++)
+                want |= writes[w].round >= first && vbox_meet(&writes[w].box, &box);
+            const struct vlate_write *got = vlate_find(&late, &box, first);
+            CHECK((got != NULL) == want);
+            CHECK(got == NULL || (got->round >= first && vbox_meet(&got->box, &box)));
+            *(want ? &found : &missed) += 1;
+        }
+        vlate_finish(&late);
+    }
+    CHECK(found > 100 && missed > 100);
+}
+
+/* Boxes that a hash without a key, whose code can be read, puts into one slot. */
+static void no_boxes_share_a_slot(void)
+{
+    enum { COUNT = 50000 };
+    struct vbox_set set;
+    struct vbox box = {.hi = {0, 1, 1, 1, 1, 1}};
+    CHECK(vbox_set_begin(&set));
+    clock_t begin = clock();
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < COUNT; i++) {
+            uint64_t mixed = i * UINT64_C(0x9E3779B97F4A7C15);
+            uint32_t number = 0;
+            box.lo[0] = (int64_t)i;
+            box.hi[0] = (int64_t)(mixed ^ (mixed >> 32));
+            if (!vbox_set_add(&set, &box, &number) || number != i)
+                CHECK_MSG(false, "box %d is number %u", (int)i, number);
+        }
+    }
+    CHECK_EQ_U64(set.list.count, COUNT);
+    CHECK((double)(clock() - begin) / CLOCKS_PER_SEC < 2);
+    vbox_set_finish(&set);
+}
+
 static const struct test_case cases[] = {
     {"tiles_like_brute_force", tiles_like_brute_force},
     {"tiles_of_nothing", tiles_of_nothing},
@@ -332,5 +385,7 @@ static const struct test_case cases[] = {
     {"refuses_what_is_not_nested", refuses_what_is_not_nested},
     {"locates_regions", locates_regions},
     {"grid_limits", grid_limits},
+    {"late_writes_like_brute_force", late_writes_like_brute_force},
+    {"no_boxes_share_a_slot", no_boxes_share_a_slot},
 };
 TEST_MAIN(cases)

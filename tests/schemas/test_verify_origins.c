@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** What new states are made from, which are dropped, and what is sent on: plans written out by hand. */
+#include <time.h>
+
 #include "verify_rig.h"
 
 #define I64(...) ((const int64_t[]){__VA_ARGS__})
@@ -149,6 +151,65 @@ static void dropped_states_are_told(void)
     }
 }
 
+/* ---- many reads of the new side ---------------------------------------------------------- */
+
+enum { MANY = 40000 };
+
+static uint32_t add_line(struct build *build, unsigned state, unsigned dtype, enum shunt_plan_side side, uint32_t round)
+{
+    uint32_t buffer = build_buffer(build, 0, 0, state, dtype, side, 1, I64(MANY), round);
+    build_holding(&build->parts[0], 1, I64(0), I64(MANY), NULL, 0);
+    return buffer;
+}
+
+/*
+ * Element by element: even masters move in round 0 and odd ones in round 2; even weights are made in round 1 of new
+ * masters and odd ones in round 0 of old ones. Each read lies between two writes that come later.
+ */
+static struct build *build_many(void)
+{
+    struct build *build = build_create(1, 3, 1);
+    struct build_part *part = &build->parts[0];
+    build->header.from_rank_count = build->header.to_rank_count = 1;
+    build->devices[0].from_rank = build->devices[0].to_rank = 0;
+    build_tensor(build, "w", 1, I64(MANY));
+    uint32_t old = add_line(build, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 2);
+    uint32_t master = add_line(build, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_SIDE_TO, 0);
+    uint32_t param = add_line(build, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_SIDE_TO, 0);
+    uint32_t wide = build_view(part, 4, 1, I64(1), NULL), narrow = build_view(part, 2, 1, I64(1), NULL);
+    build_buffer_at(build, 0, param)->origin_state = 1 + SHUNT_STATE_MASTER;
+    build_buffer_at(build, 0, param)->origin_dtype = 1 + SHUNT_DTYPE_FP32;
+    for (uint64_t i = 0; i < MANY; i++) {
+        build_op(part, i % 2 == 0 ? 0 : 2, SHUNT_OP_COPY, old, wide, 4 * i, master, wide, 4 * i);
+        uint32_t op = build_op(part, i % 2 == 0 ? 1 : 0, SHUNT_OP_COPY, i % 2 == 0 ? master : old, wide, 4 * i, param,
+                               narrow, 2 * i);
+        build_op_at(build, 0, op)->cast = SHUNT_CAST_FP32_BF16;
+    }
+    build_account(build);
+    build->summary.saved = MANY * 2; /* there was no weight */
+    return build;
+}
+
+static void many_reads_of_the_new_side(void)
+{
+    struct build *build = build_many();
+    struct shunt_err err = {""};
+    clock_t begin = clock();
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_OK);
+    CHECK_STR(err.text, "");
+    CHECK((double)(clock() - begin) / CLOCKS_PER_SEC < 5);
+    for (uint32_t i = 0; i < 2 * MANY; i++) { /* the one between: its master comes in round 2 */
+        struct build_op *op = &((struct build_op *)build->parts[0].ops.at)[i];
+        if (op->op.dst_buffer == 2 && op->op.dst_offset == 2 * 12345) {
+            op->op.src_buffer = 1;
+            op->round = 1;
+        }
+    }
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_SOURCE, "copy reads [12345,12346) of to:master/w, of which round 2 writes a part"));
+    build_destroy(build);
+}
+
 /* ---- relays ------------------------------------------------------------------------------ */
 
 /* w goes from device 0 to device 1 in round 0, and from there to device 2 in round 1. */
@@ -198,9 +259,8 @@ static void relays_are_counted(void)
 }
 
 static const struct test_case cases[] = {
-    {"masters_are_made_once", masters_are_made_once},
-    {"no_state_becomes_another", no_state_becomes_another},
-    {"dropped_states_are_told", dropped_states_are_told},
+    {"masters_are_made_once", masters_are_made_once},     {"no_state_becomes_another", no_state_becomes_another},
+    {"dropped_states_are_told", dropped_states_are_told}, {"many_reads_of_the_new_side", many_reads_of_the_new_side},
     {"relays_are_counted", relays_are_counted},
 };
 
