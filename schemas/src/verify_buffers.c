@@ -270,16 +270,18 @@ static void add_needed(struct vreplay *replay, const struct shunt_plan_buffer *b
 {
     struct vfigures *figures = &replay->v->figures;
     uint64_t needed = needed_remote(replay, buffer);
-    figures->needed_remote += needed;
-    if (shunt_plan_origin_state(buffer) != buffer->state)
-        figures->saved += (int64_t)(lacking_itself(replay, buffer) * wire_bytes(buffer)) - (int64_t)needed;
+    vadd(&figures->needed_remote, needed);
+    if (shunt_plan_origin_state(buffer) == buffer->state)
+        return;
+    vadd(&figures->made_needed, needed);
+    vadd(&figures->own_needed, lacking_itself(replay, buffer) * wire_bytes(buffer));
 }
 
 static void add_figures(struct vreplay *replay, const struct shunt_plan_buffer *buffer)
 {
     struct vfigures *figures = &replay->v->figures;
     if (buffer->side == SHUNT_SIDE_BOTH)
-        figures->kept += holding_bytes(replay, buffer);
+        vadd(&figures->kept, holding_bytes(replay, buffer));
     if (buffer->side == SHUNT_SIDE_TO)
         add_needed(replay, buffer);
     if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < figures->rollback_until_round)

@@ -49,10 +49,11 @@ struct vpart {
     uint64_t *holding_reach;
 };
 
-/** What the replay adds up, to compare with the summary. */
+/** What the replay adds up, to compare with the summary; sums in bytes stop at UINT64_MAX. */
 struct vfigures {
     uint64_t needed_remote, moved, relayed, copied, kept, inter_node, intra_node, filled;
-    int64_t saved; /* below 0: made from another state, more must be sent than otherwise */
+    /* of buffers made from another state: what must be sent, and what would have to be, if made from their own */
+    uint64_t made_needed, own_needed;
     uint64_t max_send, max_recv, from_max, to_max, peak, ops, messages;
     uint32_t max_group_messages, max_peers, rollback_until_round;
 };
@@ -230,6 +231,13 @@ static inline struct vbox vbox_of_holding(const struct shunt_plan_part *part, ui
 static inline uint32_t vtensor_ndim(const struct verifier *v, uint32_t tensor)
 {
     return shunt_plan_get_tensor(v->plan, tensor)->ndim;
+}
+
+/** Add, and stay at UINT64_MAX from where it would be more. */
+static inline void vadd(uint64_t *sum, uint64_t value)
+{
+    if (__builtin_add_overflow(*sum, value, sum))
+        *sum = UINT64_MAX;
 }
 
 static inline void vmax(uint64_t *most, uint64_t value)

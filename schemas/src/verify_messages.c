@@ -320,7 +320,7 @@ static void add_crossing(struct round_check *check, const struct shunt_plan_mess
     bool inside = shunt_plan_get_device(check->v->plan, send->peer)->node == check->replay->record->node;
     uint64_t *sum = inside ? &check->v->figures.intra_node : &check->v->figures.inter_node;
     for (; next_distance(&packs) != UINT64_MAX; packs.at++)
-        *sum += piece_bytes(packs.vp, packs.at);
+        vadd(sum, piece_bytes(packs.vp, packs.at));
 }
 
 static void check_round(struct round_check *check)

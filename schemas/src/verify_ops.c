@@ -158,7 +158,7 @@ static void check_copy(struct vreplay *replay, uint32_t round, uint32_t index, u
     struct vsource source = {.device = replay->device, .buffer = op->src_buffer};
     struct vend target;
     bool readable = check_read(replay, round, op, &source.end);
-    replay->v->figures.copied += bytes;
+    vadd(&replay->v->figures.copied, bytes);
     if (!check_write(replay, round, op, &target))
         return;
     replay->targets[index] = target;
@@ -171,7 +171,7 @@ static void replay_fill(struct vreplay *replay, uint32_t round, uint32_t index, 
 {
     const struct shunt_plan_op *op = &replay->part->ops[index];
     struct vfigures *figures = &replay->v->figures;
-    figures->filled += bytes;
+    vadd(&figures->filled, bytes);
     if (buffer_of(replay, op->dst_buffer)->side == SHUNT_SIDE_BOTH && round < figures->rollback_until_round)
         figures->rollback_until_round = round;
     if (check_fill(replay, round, op))
@@ -190,9 +190,9 @@ static void replay_op(struct vreplay *replay, uint32_t round, uint32_t index)
         break;
     case SHUNT_OP_PACK:
         check_read(replay, round, op, &end);
-        replay->sent += bytes;
+        vadd(&replay->sent, bytes);
         if (buffer_of(replay, op->src_buffer)->side == SHUNT_SIDE_TO)
-            replay->v->figures.relayed += bytes; /* it was received, or made, before */
+            vadd(&replay->v->figures.relayed, bytes); /* it was received, or made, before */
         break;
     case SHUNT_OP_FILL:
         replay_fill(replay, round, index, bytes);
@@ -200,7 +200,7 @@ static void replay_op(struct vreplay *replay, uint32_t round, uint32_t index)
     default: /* SHUNT_OP_UNPACK, as the reader allows no other */
         if (check_write(replay, round, op, &end))
             replay->targets[index] = end;
-        replay->received += vview_bytes(&replay->part->views[op->src_view]);
+        vadd(&replay->received, vview_bytes(&replay->part->views[op->src_view]));
         break;
     }
 }
@@ -214,7 +214,7 @@ enum shunt_status vops_check(struct vreplay *replay)
     }
     struct vfigures *figures = &replay->v->figures;
     figures->ops += replay->part->header->op_count;
-    figures->moved += replay->sent;
+    vadd(&figures->moved, replay->sent);
     vmax(&figures->max_send, replay->sent);
     vmax(&figures->max_recv, replay->received);
     return SHUNT_OK;

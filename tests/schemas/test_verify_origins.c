@@ -210,6 +210,76 @@ static void many_reads_of_the_new_side(void)
     build_destroy(build);
 }
 
+/* ---- figures that do not fit ---------------------------------------------------------------- */
+
+/* Weights of 2^44 elements, 2^18 of them, each made from a master: 2^63 bytes need not be sent. */
+static void much_is_saved(void)
+{
+    enum { DEVICES = 64, TENSORS = 4096 };
+    const int64_t side = 1 << 22;
+    struct build *build = build_create(DEVICES, 1, 1);
+    struct shunt_err err = {""};
+    build->header.from_rank_count = build->header.to_rank_count = DEVICES;
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        char name[16];
+        snprintf(name, sizeof(name), "w%u", t);
+        build_tensor(build, name, 2, I64(side, side));
+    }
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        struct build_part *part = &build->parts[d];
+        build->devices[d].from_rank = build->devices[d].to_rank = d;
+        uint32_t wide = build_view(part, 4, 2, I64(side, side), NULL);
+        uint32_t narrow = build_view(part, 2, 2, I64(side, side), NULL);
+        for (uint32_t t = 0; t < TENSORS; t++) {
+            uint32_t old =
+                build_buffer(build, d, t, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_SIDE_FROM, 2, I64(side, side), 0);
+            build_holding(part, 2, I64(0, 0), I64(side, side), NULL, 0);
+            uint32_t fresh =
+                build_buffer(build, d, t, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_SIDE_TO, 2, I64(side, side), 0);
+            build_holding(part, 2, I64(0, 0), I64(side, side), NULL, 0);
+            build_buffer_at(build, d, fresh)->origin_state = 1 + SHUNT_STATE_MASTER;
+            build_buffer_at(build, d, fresh)->origin_dtype = 1 + SHUNT_DTYPE_FP32;
+            uint32_t op = build_op(part, 0, SHUNT_OP_COPY, old, wide, 0, fresh, narrow, 0);
+            build_op_at(build, d, op)->cast = SHUNT_CAST_FP32_BF16;
+        }
+    }
+    build_account(build);
+    build->summary.saved = UINT64_C(1) << 63;
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_OK);
+    CHECK_STR(err.text, "");
+    build->summary.saved = 0;
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_SUMMARY, "saved is 0, the replay has 9223372036854775808"));
+    build_destroy(build);
+}
+
+/* 2^18 copies of 2^46 bytes each: a sum that begins at 0 again could be claimed. */
+static void sums_stop(void)
+{
+    enum { COPIES = 1 << 18 };
+    const int64_t side = 1 << 22;
+    struct build *build = build_create(1, 1, 1);
+    struct build_part *part = &build->parts[0];
+    struct shunt_err err = {""};
+    build->header.from_rank_count = build->header.to_rank_count = 1;
+    build->devices[0].from_rank = build->devices[0].to_rank = 0;
+    build_tensor(build, "w", 2, I64(side, side));
+    for (unsigned s = SHUNT_SIDE_FROM; s <= SHUNT_SIDE_TO; s++) {
+        build_buffer(build, 0, 0, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, s, 2, I64(side, side), 0);
+        build_holding(part, 2, I64(0, 0), I64(side, side), NULL, 0);
+    }
+    uint32_t view = build_view(part, 4, 2, I64(side, side), NULL);
+    for (uint32_t i = 0; i < COPIES; i++)
+        build_op(part, 0, SHUNT_OP_COPY, 0, view, 0, 1, view, 0);
+    build_account(build);
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_SUMMARY, "local is 0, the replay has 18446744073709551615"));
+    build->summary.local = UINT64_MAX;
+    CHECK_EQ_U64(verify_build(build, &err), SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_SUMMARY, "local is above 18446744073709551614"));
+    build_destroy(build);
+}
+
 /* ---- relays ------------------------------------------------------------------------------ */
 
 /* w goes from device 0 to device 1 in round 0, and from there to device 2 in round 1. */
@@ -259,8 +329,12 @@ static void relays_are_counted(void)
 }
 
 static const struct test_case cases[] = {
-    {"masters_are_made_once", masters_are_made_once},     {"no_state_becomes_another", no_state_becomes_another},
-    {"dropped_states_are_told", dropped_states_are_told}, {"many_reads_of_the_new_side", many_reads_of_the_new_side},
+    {"masters_are_made_once", masters_are_made_once},
+    {"no_state_becomes_another", no_state_becomes_another},
+    {"dropped_states_are_told", dropped_states_are_told},
+    {"many_reads_of_the_new_side", many_reads_of_the_new_side},
+    {"much_is_saved", much_is_saved},
+    {"sums_stop", sums_stop},
     {"relays_are_counted", relays_are_counted},
 };
 
