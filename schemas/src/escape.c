@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shunt/escape.h"
 
-#include <stdbool.h>
-
-static bool is_control(const unsigned char *at)
+size_t shunt_control_bytes(const char *text)
 {
-    return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
+    const unsigned char *at = (const unsigned char *)text;
+    if ((at[0] < 0x20 && at[0] != '\0') || at[0] == 0x7F)
+        return 1;
+    return at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0 ? 2 : 0;
 }
 
 size_t shunt_escape(char *out, size_t size, const char *text)
@@ -13,9 +14,9 @@ size_t shunt_escape(char *out, size_t size, const char *text)
     static const char digits[] = "0123456789ABCDEF";
     const unsigned char *at = (const unsigned char *)text;
     size_t used = 0;
-    for (int left = 0; *at != '\0'; at++) {
-        if (left == 0 && is_control(at))
-            left = at[0] == 0xC2 ? 2 : 1;
+    for (size_t left = 0; *at != '\0'; at++) {
+        if (left == 0)
+            left = shunt_control_bytes((const char *)at);
         if (used + (left > 0 ? 4 : 1) >= size)
             break;
         if (left == 0) {

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "shunt/escape.h"
+
 static const char *const actions[] = {"copied", "recomputed", "reseeded", "left"};
 
 /* Cut off the text before `end`; false when there is no such byte in the line. */
@@ -50,8 +52,7 @@ static bool is_action(const struct shunt_plan_note *note)
 static bool has_control(const char *begin, const char *end)
 {
     for (const char *at = begin; at < end; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if ((byte < 0x20 && byte != '\t' && byte != '\n') || byte == 0x7F)
+        if (*at != '\t' && *at != '\n' && shunt_control_bytes(at) > 0)
             return true;
     }
     return false;

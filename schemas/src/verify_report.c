@@ -14,23 +14,38 @@ struct rule_row {
 static const struct rule_row rule_rows[SHUNT_RULE_COUNT] = {
     {"none", "no rule"},
     [SHUNT_RULE_PART] = {"part", "every part reads"},
-    [SHUNT_RULE_HOLDING] = {"holding", "the holdings of a buffer lie apart, in the buffer and in the tensor, and a "
-                                       "device has one buffer per tensor, state and side"},
-    [SHUNT_RULE_SOURCE] = {"source", "an op reads only what its source holds: inside one holding of the old side, "
-                                     "not yet freed, or received staging"},
-    [SHUNT_RULE_TARGET] = {"target", "an op writes only into an allocated buffer of the new side: inside one "
-                                     "holding, or zeros into pads"},
-    [SHUNT_RULE_COORDINATE] = {"coordinate", "an op writes the same box of the same tensor, state and dtype that it "
-                                             "reads"},
-    [SHUNT_RULE_COVERAGE] = {"coverage", "every element and every pad of the new side is written exactly once, and "
-                                         "no element of a tensor is lost"},
-    [SHUNT_RULE_MESSAGE] = {"message", "every send has its receive at the peer in the same round with the same "
-                                       "bytes, and the other way round"},
-    [SHUNT_RULE_STAGING] = {"staging", "packs and messages lie apart in a slot, and every packed piece is unpacked "
-                                       "exactly once"},
-    [SHUNT_RULE_LIFETIME] = {"lifetime", "a buffer of a side exists only where that side has a rank"},
-    [SHUNT_RULE_MEMORY] = {"memory", "live bytes, peaks and slots are those of the replay and stay within the cap"},
-    [SHUNT_RULE_SUMMARY] = {"summary", "the figures of the summary are those of the replay"},
+    [SHUNT_RULE_HOLDING] = {"holding",
+                            "holdings of a buffer are apart in the tensor and in the buffer; no element is held twice "
+                            "in a buffer; the strides of a buffer's holdings, with those of its local shape, divide "
+                            "each other; a device has at most one buffer per tensor, state and side"},
+    [SHUNT_RULE_SOURCE] = {"source", "COPY and PACK read a region inside one holding of an old or kept buffer that no "
+                                     "earlier round has freed, or of a new buffer, all of whose elements in the region "
+                                     "were written in rounds up to k - overlap_depth; UNPACK reads inside one receive"},
+    [SHUNT_RULE_TARGET] = {"target", "COPY and UNPACK write a region inside one holding of an allocated new buffer; "
+                                     "FILL writes pads of an allocated new buffer or a kept one"},
+    [SHUNT_RULE_COORDINATE] =
+        {"coordinate", "what is written is the same box of the same tensor as what was read, on whatever device that "
+                       "was; what was read is the origin of what is written (its own state, or, of a weight, the "
+                       "master, and of a master the weight), or a new buffer made from the same origin; casts lead "
+                       "from the dtype read to the dtype written, and there is one at most, counting the one that a "
+                       "new buffer has behind it; all new buffers of a tensor and state have one dtype and one origin"},
+    [SHUNT_RULE_COVERAGE] =
+        {"coverage",
+         "every element of every holding of a new buffer is written exactly once, and every other byte of it is filled "
+         "exactly once; whatever state of a tensor a side has, it holds all of it, and the old side all of what the "
+         "new one is made from; what the old side has the new one has, but for a state of weights other than param, "
+         "which it may lack for all tensors; a master that the old side has is not made from another state"},
+    [SHUNT_RULE_MESSAGE] = {"message", "every send has its receive and every receive its send, in the same round, with "
+                                       "the same bytes, and carries a piece"},
+    [SHUNT_RULE_STAGING] =
+        {"staging", "messages of a round are apart in their slot; packs are apart and each inside one send; every pack "
+                    "has exactly one unpack at the same distance, with the same shape and element size in the slot"},
+    [SHUNT_RULE_LIFETIME] = {"lifetime", "a device has buffers of a side only if that side has a rank there"},
+    [SHUNT_RULE_MEMORY] = {"memory", "live_bytes, peak_bytes, from_bytes, to_bytes are those of section 5, no "
+                                     "live_bytes is above cap, and the slots of no device are above staging"},
+    [SHUNT_RULE_SUMMARY] =
+        {"summary", "the figures of section 2.4 are those of the replay; bounds do not exceed what they bound; what "
+                    "state_notes calls copied is a tensor, nothing else that it names is, and it names nothing twice"},
     [SHUNT_RULE_RANK] = {"rank", "old ranks and new ranks are each a permutation of 0..count-1"},
 };
 

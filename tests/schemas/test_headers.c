@@ -225,9 +225,29 @@ static void document_agrees(void)
     }
 }
 
+/* The text of each rule is its row in the document, word for word but for the quotes of names. */
+static void rules_agree(void)
+{
+    static char plain[sizeof(document)];
+    size_t size = 0;
+    CHECK(read_document());
+    for (const char *at = document; *at != '\0'; at++) {
+        if (*at != '`')
+            plain[size++] = *at;
+    }
+    plain[size] = '\0';
+    for (int rule = SHUNT_RULE_PART; rule < SHUNT_RULE_COUNT; rule++) {
+        char want[1024];
+        snprintf(want, sizeof(want), "\n| %s | %s |\n", shunt_verify_rule_name((enum shunt_verify_rule)rule),
+                 shunt_verify_rule_text((enum shunt_verify_rule)rule));
+        CHECK_MSG(strstr(plain, want) != NULL, "%s", want);
+    }
+}
+
 static const struct test_case cases[] = {
     {"compile_alone", compile_alone},
     {"records_have_no_holes", records_have_no_holes},
     {"document_agrees", document_agrees},
+    {"rules_agree", rules_agree},
 };
 TEST_MAIN(cases)

@@ -476,6 +476,10 @@ static const struct {
     {"step\tcopied \tw\n", "state_notes: line 0: the action is none"},
     {"step\tcopied\tw\tx\n", "state_notes: line 0 has a control character"},
     {"st\x01p\tcopied\tw\n", "state_notes: line 0 has a control character"},
+    {"st\x7Fp\tcopied\tw\n", "state_notes: line 0 has a control character"},
+    {"a\tleft\tw\nst\xC2\x9Bp\tcopied\tw\n", "state_notes: line 1 has a control character"},
+    {"step\tcopied\tw\xC2\x80\n", "state_notes: line 0 has a control character"},
+    {"step\tcopied\tw\xC2\xA0x\n", NULL},
 };
 
 static void statements_are_checked(void)

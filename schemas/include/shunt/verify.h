@@ -20,16 +20,16 @@ extern "C" {
 enum shunt_verify_rule {
     SHUNT_RULE_PART = 1, /* a part does not read: everything that the reader refuses */
     SHUNT_RULE_HOLDING,  /* holdings of a buffer overlap or replicate, or two buffers have one tensor, state and side */
-    SHUNT_RULE_SOURCE, /* an op reads what its source does not hold: outside holdings, freed, or staging not received */
-    SHUNT_RULE_TARGET, /* an op writes outside the target's holdings or pads, not allocated, or an old buffer */
-    SHUNT_RULE_COORDINATE, /* source and target boxes differ */
+    SHUNT_RULE_SOURCE, /* an op reads what its source does not hold: outside holdings, freed, not written yet, or not received */
+    SHUNT_RULE_TARGET,     /* an op writes outside the target's holdings or pads, not allocated, or an old buffer */
+    SHUNT_RULE_COORDINATE, /* source and target boxes or origins differ, or a cast is missing, wrong or a second one */
     SHUNT_RULE_COVERAGE, /* a new-side element or pad byte is written never or twice, or an element of a tensor is lost */
     SHUNT_RULE_MESSAGE,  /* a send without its receive, unlike sizes, or a message without a piece */
     SHUNT_RULE_STAGING,  /* packs overlap in a slot, leave their message, or an unpack matches no pack */
     SHUNT_RULE_LIFETIME, /* a buffer of a side that has no rank on the device */
     SHUNT_RULE_MEMORY,   /* live bytes, peak or slot sizes differ from the replay, or exceed the cap */
-    SHUNT_RULE_SUMMARY,  /* a figure of the summary differs from the replay */
-    SHUNT_RULE_RANK,     /* ranks of the devices are not a permutation of 0..count-1 */
+    SHUNT_RULE_SUMMARY, /* a figure of the summary, or what it says of the state beside the tensors, differs from the replay */
+    SHUNT_RULE_RANK, /* ranks of the devices are not a permutation of 0..count-1 */
     SHUNT_RULE_COUNT
 };
 
