@@ -49,8 +49,12 @@ enum shunt_status chain_open(char *const *paths, uint32_t count, struct chain *c
     struct chain chain = {.paths = paths, .count = count};
     enum shunt_status st = SHUNT_OK;
     chain.plans = calloc(count, sizeof(struct shunt_plan *));
-    if (chain.plans == NULL)
+    chain.proofs = calloc(count, sizeof(*chain.proofs));
+    if (chain.plans == NULL || chain.proofs == NULL) {
+        free(chain.plans);
+        free(chain.proofs);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    }
     for (uint32_t i = 0; i < count && st == SHUNT_OK; i++) {
         st = shunt_plan_open(paths[i], &chain.plans[i], err);
         if (st == SHUNT_OK && i > 0)
@@ -82,6 +86,8 @@ enum shunt_status chain_verify(const struct chain *chain, struct shunt_err *err)
         if (st != SHUNT_OK)
             shunt_fail(err, st, "%s%s%s", names_file(inner.text, chain->paths[i]) ? "" : chain->paths[i],
                        names_file(inner.text, chain->paths[i]) ? "" : ": ", inner.text);
+        else
+            chain->proofs[i] = (struct chain_proof){.proved = true, .dropped_states = report->dropped_states};
     }
     free(report);
     return st;
@@ -92,5 +98,6 @@ void chain_close(struct chain *chain)
     for (uint32_t i = 0; i < chain->count && chain->plans != NULL; i++)
         shunt_plan_close(chain->plans[i]);
     free(chain->plans);
+    free(chain->proofs);
     *chain = (struct chain){0};
 }

@@ -75,6 +75,13 @@ static int finish(struct command *command, enum shunt_status status, const char 
     return close_results(shunt_status_exit_code(status));
 }
 
+/* Once a run, by who prints its results. */
+static void say_notes(const struct options *options)
+{
+    if (options->load != NULL && options->store == NULL)
+        fprintf(stderr, "shunt-exec: note: --load without --store: what is moved is not written anywhere\n");
+}
+
 /* ---- the four ways --------------------------------------------------------------- */
 
 /* What a process does in its world; a member's world has yet to prove the plans. */
@@ -105,6 +112,7 @@ static int run_loopback(struct command *command)
     struct transport_config config = {.size = command->chain.device_count,
                                       .timeout_seconds = command->options.timeout_seconds};
     enum shunt_status st = SHUNT_OK;
+    say_notes(&command->options);
     if (command->options.launch != 0 && command->options.launch != command->chain.device_count)
         st = shunt_fail(&err, SHUNT_ERR_USAGE, "--launch %u: the plan has %u devices", command->options.launch,
                         command->chain.device_count);
@@ -180,6 +188,7 @@ static int run_launcher(struct command *command)
 {
     struct shunt_err err = {{0}};
     enum shunt_status st = SHUNT_OK;
+    say_notes(&command->options);
     if (command->options.launch != command->chain.device_count)
         st = shunt_fail(&err, SHUNT_ERR_USAGE, "--launch %u: the plan has %u devices", command->options.launch,
                         command->chain.device_count);
@@ -255,6 +264,8 @@ static int run_member(struct command *command)
     struct shunt_err err = {{0}};
     struct meet *meet = NULL;
     enum shunt_status st = join_meeting(command, &meet, &err);
+    if (st == SHUNT_OK && command->rank == 0)
+        say_notes(&command->options);
     if (st == SHUNT_OK) {
         struct transport_config config = {.rank = command->rank,
                                           .size = command->chain.device_count,

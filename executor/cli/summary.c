@@ -68,6 +68,19 @@ static struct totals chain_totals(const struct summary *summary)
 
 /* ---- text ------------------------------------------------------------------------ */
 
+static void print_dropped(uint32_t states, FILE *file)
+{
+    const char *before = "  dropped, as the new layout has none: ";
+    for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if ((states >> s & 1) == 0)
+            continue;
+        fprintf(file, "%s%s", before, shunt_state_name(s));
+        before = ", ";
+    }
+    if (states != 0)
+        putc('\n', file);
+}
+
 static void print_plan(const struct summary *summary, uint32_t plan, FILE *file)
 {
     struct totals t = plan_totals(summary, plan);
@@ -83,6 +96,7 @@ static void print_plan(const struct summary *summary, uint32_t plan, FILE *file)
         fprintf(file, ", %.2f GB/s", (double)t.moved / t.seconds / 1e9);
     fprintf(file, "\n  peak %" PRIu64 " bytes on device %u, plan says at most %" PRIu64 "\n", t.peak, t.peak_device,
             t.plan_peak);
+    print_dropped(summary->chain->proofs[plan].dropped_states, file);
     if (summary->options->check)
         fprintf(file, "  %" PRIu64 " bytes checked, %" PRIu64 " wrong, %" PRIu64 " never written\n", t.checked, t.wrong,
                 t.never);
@@ -127,6 +141,21 @@ static void json_device(struct jsonw *json, const struct summary *summary, uint3
     jsonw_close(json, '}');
 }
 
+/* null if the plan has not been proved: then nobody knows. */
+static void json_dropped(struct jsonw *json, const struct chain_proof *proof)
+{
+    if (!proof->proved) {
+        jsonw_string(json, "dropped_states", NULL);
+        return;
+    }
+    jsonw_open(json, "dropped_states", '[');
+    for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if ((proof->dropped_states >> s & 1) != 0)
+            jsonw_string(json, NULL, shunt_state_name(s));
+    }
+    jsonw_close(json, ']');
+}
+
 static void json_plan(struct jsonw *json, const struct summary *summary, uint32_t plan)
 {
     const struct shunt_plan_header *header = shunt_plan_get_header(summary->chain->plans[plan]);
@@ -136,6 +165,7 @@ static void json_plan(struct jsonw *json, const struct summary *summary, uint32_
     jsonw_hex(json, "plan_id", header->plan_id, sizeof(header->plan_id));
     jsonw_u64(json, "devices_reported", t.done);
     jsonw_u64(json, "rounds", header->round_count);
+    json_dropped(json, &summary->chain->proofs[plan]);
     jsonw_u64(json, "moved", t.moved);
     jsonw_u64(json, "wire", t.wire);
     jsonw_u64(json, "copied", t.copied);

@@ -135,15 +135,22 @@ static bool find_obstacles(void *ctx, const char *name)
     return true;
 }
 
-static enum shunt_status check_obstacles(const struct store *store, uint32_t known, struct shunt_err *err)
+/* `old` has no ranks unless `found`. */
+static enum shunt_status check_obstacles(const struct store *store, const struct manifest *old, bool found,
+                                         struct shunt_err *err)
 {
-    struct obstacles obstacles = {.store = store, .known = known};
+    struct obstacles obstacles = {.store = store, .known = old->ranks};
     enum shunt_status st = dir_each(store->dir_fd, store->dir, find_obstacles, &obstacles, err);
     if (st != SHUNT_OK)
         return st;
     if (obstacles.no_files.count > 0)
         return shunt_fail(err, SHUNT_ERR_MISMATCH, "--store %s: in the way, and no files: %s", store->dir,
                           name_list_text(&obstacles.no_files));
+    if (obstacles.foreign.count > 0 && !found)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH,
+                          "--store: %s has no " MANIFEST_NAME ", so files of other ranks (%s) are not removed: choose "
+                          "another DIR, or remove them",
+                          store->dir, name_list_text(&obstacles.foreign));
     if (obstacles.foreign.count > 0)
         return shunt_fail(
             err, SHUNT_ERR_MISMATCH,
@@ -199,7 +206,7 @@ static enum shunt_status make_ready(struct store *store, uint64_t bytes, struct 
     if (st == SHUNT_OK)
         st = recover(store, &old, &found, err);
     if (st == SHUNT_OK)
-        st = check_obstacles(store, old.ranks, err);
+        st = check_obstacles(store, &old, found, err);
     manifest_finish(&old);
     if (st == SHUNT_OK)
         st = check_space(store, bytes, err);

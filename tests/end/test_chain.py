@@ -106,7 +106,30 @@ def refuses_what_no_plan_before_leaves(folder: Path) -> None:
                 assert not stored.exists()
 
 
-CASES = (passes_over_what_a_plan_leaves, refuses_what_no_plan_before_leaves)
+def says_what_is_lost(folder: Path) -> None:
+    """States that the plan drops, and moves that nobody keeps."""
+    ab, bc = make_plans(folder, "ab", "bc")
+    weights = folder / "weights.yaml"
+    weights.write_text((folder / "c.yaml").read_text().replace("name: c", "name: w").replace(", master: fp32", ""))
+    plan = folder / "weights.plan"
+    run(SHUNT, "plan", folder / "b.yaml", weights, "-o", plan)
+    line = "  dropped, as the new layout has none: master\n"
+    note = "shunt-exec: note: --load without --store: what is moved is not written anywhere\n"
+    stored, kept = folder / "stored", folder / "kept"
+    for how in [["--transport", "loopback"]] + ([["--launch", 4]] if HAS_UCX else []):
+        assert run(EXEC, ab, plan, "--fill", 1, *how).count(line) == 1
+        report = json.loads(run(EXEC, ab, plan, "--fill", 1, "--json", *how))
+        assert [each["dropped_states"] for each in report["plans"]] == [[], ["master"]], report
+        assert line not in run(EXEC, plan, "--fill", 1, "--no-verify", *how)
+        report = json.loads(run(EXEC, plan, "--fill", 1, "--json", "--no-verify", *how))
+        assert report["plans"][0]["dropped_states"] is None, report
+        said = run(EXEC, ab, "--fill", 1, "--store", stored, *how)
+        assert line not in said and note not in said, said
+        assert run(EXEC, bc, "--load", stored, *how).count(note) == 1
+        assert note not in run(EXEC, bc, "--load", stored, "--store", kept, *how)
+
+
+CASES = (passes_over_what_a_plan_leaves, refuses_what_no_plan_before_leaves, says_what_is_lost)
 
 
 def main() -> int:

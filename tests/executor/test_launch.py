@@ -183,6 +183,12 @@ def stores_one_set(folder):
     rig.expect(rig.run(there, *how, "--load", here, "--store", os.path.join(folder, "new")), 1, "not of them: rank-00007")
     assert not os.path.exists(os.path.join(folder, "new"))
     rig.expect(rig.run(there, *how, "--fill", 1, "--store", here), 1, "has 3 ranks and would leave these")
+    manifest = os.path.join(here, "shunt-store.json")
+    os.rename(manifest, manifest + ".away")
+    rig.expect(rig.run(there, *how, "--fill", 1, "--store", here), 1,
+               f"{here} has no shunt-store.json, so files of other ranks (rank-00007.safetensors) are not removed: "
+               "choose another DIR, or remove them")
+    os.rename(manifest + ".away", manifest)
     rig.expect(rig.run(there, *how, "--fill", 1, "--store", os.path.join(folder, "no", "set")), 3, "make directory")
     os.unlink(os.path.join(here, "rank-00007.safetensors"))
     os.mkdir(os.path.join(here, "rank-00002.safetensors"))

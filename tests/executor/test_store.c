@@ -354,8 +354,8 @@ static void finds_obstacles_before_the_move(void)
     for (uint32_t r = 2; r < 9; r++)
         put_file(rank_name(r).text, "theirs");
     CHECK_EQ_U64(store_open(dir, 3, 1, &store, &err), SHUNT_ERR_MISMATCH);
-    CHECK_CONTAINS(err.text, "the new set has 3 ranks and would leave these");
-    CHECK_CONTAINS(err.text, " and 2 more");
+    CHECK_CONTAINS(err.text, " has no shunt-store.json, so files of other ranks (rank-0000");
+    CHECK_CONTAINS(err.text, " and 2 more) are not removed: choose another DIR, or remove them");
     CHECK_EQ_U64(count_names("rank-"), 7);
     CHECK_EQ_U64(store_open(dir, 9, 1, &store, &err), SHUNT_OK);
     struct store *other;
