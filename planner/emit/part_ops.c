@@ -12,12 +12,12 @@ static void locate(struct part *part, const struct placement_holding *holding, c
 }
 
 /** The holding of a side's placement on this device that contains a cell. */
-static const struct placement_holding *own_origin(const struct side *side, uint32_t item, uint32_t rank,
-                                                  const struct route_origin *origins, uint32_t count)
+static const struct placement_holding *own_holding(const struct side *side, uint32_t item, uint32_t rank,
+                                                   const struct route_holding *holdings, uint32_t count)
 {
     const struct placement *placement = side_placement(side, item);
     uint32_t variant = placement_variant_of(placement, rank);
-    return &placement->variants[variant].holdings[route_find_origin(origins, count, variant)->holding];
+    return &placement->variants[variant].holdings[route_find_holding(holdings, count, variant)->index];
 }
 
 static void locate_source(struct part *part, const struct transfer *transfer, const struct box *box,
@@ -28,8 +28,8 @@ static void locate_source(struct part *part, const struct transfer *transfer, co
     uint32_t origin = part->space->items[transfer->item].origin;
     enum space_side which = transfer->fresh ? SPACE_TO : SPACE_FROM;
     const struct placement_holding *holding =
-        transfer->fresh ? own_origin(route->to, origin, part->to_rank, cell->fresh, cell->fresh_count)
-                        : own_origin(route->from, origin, part->from_rank, cell->origins, cell->origin_count);
+        transfer->fresh ? own_holding(route->to, origin, part->to_rank, cell->fresh, cell->fresh_count)
+                        : own_holding(route->from, origin, part->from_rank, cell->holdings, cell->holding_count);
     locate(part, holding, box, part->space->items[origin].elem_bytes[which], &op->src_offset, &op->src_view);
     op->src_buffer = (transfer->fresh ? part->to_buffer[origin] : part->from_buffer[origin]) - 1;
 }

@@ -6,14 +6,14 @@
 
 typedef VEC(struct box) box_list;
 
-static const struct route_origin *add_origin(struct arena *arena, const struct route_origin *before, uint32_t count,
-                                             struct route_origin origin)
+static const struct route_holding *add_holding(struct arena *arena, const struct route_holding *before, uint32_t count,
+                                               struct route_holding holding)
 {
-    struct route_origin *origins = ARENA_NEW(arena, struct route_origin, count + 1);
+    struct route_holding *holdings = ARENA_NEW(arena, struct route_holding, count + 1);
     if (count > 0)
-        memcpy(origins, before, count * sizeof(*origins));
-    origins[count] = origin;
-    return origins;
+        memcpy(holdings, before, count * sizeof(*holdings));
+    holdings[count] = holding;
+    return holdings;
 }
 
 /** Cut cell c along `common`, which lies in it and becomes the cell; the rest is appended. */
@@ -33,16 +33,16 @@ static struct route_cell *cut_cell(struct arena *arena, cell_list *cells, size_t
     return cell;
 }
 
-/** Cut cell c along `common`, which lies in it; the common part also comes from `origin`. */
+/** Cut cell c along `common`, which lies in it; the common part also comes from `holding`. */
 static void split_cell(struct arena *arena, cell_list *cells, size_t c, const struct box *common,
-                       struct route_origin origin)
+                       struct route_holding holding)
 {
     struct route_cell *cell = cut_cell(arena, cells, c, common);
-    cell->origins = add_origin(arena, cell->origins, cell->origin_count, origin);
-    cell->origin_count++;
+    cell->holdings = add_holding(arena, cell->holdings, cell->holding_count, holding);
+    cell->holding_count++;
 }
 
-static void cut_fresh(struct arena *arena, const struct box *box, struct route_origin origin, size_t begin,
+static void cut_fresh(struct arena *arena, const struct box *box, struct route_holding holding, size_t begin,
                       cell_list *cells)
 {
     struct box common;
@@ -51,7 +51,7 @@ static void cut_fresh(struct arena *arena, const struct box *box, struct route_o
         if (!box_intersect(box, &cells->items[c].box, &common))
             continue;
         struct route_cell *cell = cut_cell(arena, cells, c, &common);
-        cell->fresh = add_origin(arena, cell->fresh, cell->fresh_count, origin);
+        cell->fresh = add_holding(arena, cell->fresh, cell->fresh_count, holding);
         cell->fresh_count++;
     }
 }
@@ -60,19 +60,19 @@ void overlay_fresh(struct arena *arena, const struct placement *fresh, size_t be
 {
     for (uint32_t v = 0; v < fresh->variant_count; v++) {
         for (uint32_t h = 0; h < fresh->variants[v].holding_count; h++)
-            cut_fresh(arena, &fresh->variants[v].holdings[h].box, (struct route_origin){.variant = v, .holding = h},
+            cut_fresh(arena, &fresh->variants[v].holdings[h].box, (struct route_holding){.variant = v, .index = h},
                       begin, cells);
     }
 }
 
 /** Overlap of the pending boxes with cell c: splits the cell, and takes the overlap out of the pending ones. */
-static void meet_cell(struct arena *arena, cell_list *cells, size_t c, box_list *pending, struct route_origin origin)
+static void meet_cell(struct arena *arena, cell_list *cells, size_t c, box_list *pending, struct route_holding holding)
 {
     for (size_t p = 0; p < pending->count; p++) {
         struct box common, rest[BOX_MAX_PARTS], whole = pending->items[p];
         if (!box_intersect(&whole, &cells->items[c].box, &common))
             continue;
-        split_cell(arena, cells, c, &common, origin);
+        split_cell(arena, cells, c, &common, holding);
         pending->items[p] = pending->items[--pending->count];
         uint32_t count = box_subtract(&whole, &common, rest);
         for (uint32_t i = 0; i < count; i++)
@@ -81,15 +81,15 @@ static void meet_cell(struct arena *arena, cell_list *cells, size_t c, box_list 
     }
 }
 
-static void push_cell(struct arena *arena, cell_list *cells, const struct box *box, struct route_origin origin,
+static void push_cell(struct arena *arena, cell_list *cells, const struct box *box, struct route_holding holding,
                       const struct route_cell *model)
 {
     struct route_cell *cell = VEC_PUSH(arena, cells);
     *cell = *model;
     cell->box = *box;
     cell->elements = box_volume(box);
-    cell->origins = add_origin(arena, NULL, 0, origin);
-    cell->origin_count = 1;
+    cell->holdings = add_holding(arena, NULL, 0, holding);
+    cell->holding_count = 1;
 }
 
 static bool meets_any(const cell_list *cells, size_t begin, const struct box *box)
@@ -103,19 +103,19 @@ static bool meets_any(const cell_list *cells, size_t begin, const struct box *bo
 }
 
 static void add_old_holding(struct arena *arena, const struct overlay *overlay, cell_list *cells, size_t begin,
-                            const struct box *box, struct route_origin origin, const struct route_cell *model)
+                            const struct box *box, struct route_holding holding, const struct route_cell *model)
 {
     if (overlay->apart || !meets_any(cells, begin, box)) {
-        push_cell(arena, cells, box, origin, model);
+        push_cell(arena, cells, box, holding, model);
         return;
     }
     box_list pending = {0};
     *VEC_PUSH(arena, &pending) = *box;
     /* cells split off on the way stand behind, and are visited too */
     for (size_t c = begin; c < cells->count && pending.count > 0; c++)
-        meet_cell(arena, cells, c, &pending, origin);
+        meet_cell(arena, cells, c, &pending, holding);
     for (size_t p = 0; p < pending.count; p++)
-        push_cell(arena, cells, &pending.items[p], origin, model);
+        push_cell(arena, cells, &pending.items[p], holding, model);
 }
 
 /* ---- which old holdings a new one meets ------------------------------------------ */
@@ -124,12 +124,12 @@ struct overlay_entry {
     int64_t lo, hi;
     int64_t reach;   /* largest hi up to here */
     uint32_t number; /* in the order of variants and holdings */
-    struct route_origin origin;
+    struct route_holding holding;
 };
 
 static const struct box *entry_box(const struct overlay *overlay, const struct overlay_entry *entry)
 {
-    return &overlay->from->variants[entry->origin.variant].holdings[entry->origin.holding].box;
+    return &overlay->from->variants[entry->holding.variant].holdings[entry->holding.index].box;
 }
 
 static int compare_bounds(const void *a, const void *b)
@@ -194,7 +194,7 @@ void overlay_init(struct arena *arena, const struct placement *from, struct over
     for (uint32_t v = 0; v < from->variant_count; v++) {
         for (uint32_t h = 0; h < from->variants[v].holding_count; h++, n++)
             overlay.entries[n] =
-                (struct overlay_entry){.number = n, .origin = (struct route_origin){.variant = v, .holding = h}};
+                (struct overlay_entry){.number = n, .holding = (struct route_holding){.variant = v, .index = h}};
     }
     if (n > 0)
         overlay.dim = choose_dimension(&overlay);
@@ -242,6 +242,6 @@ void overlay_holding(struct arena *arena, struct overlay *overlay, const struct 
     for (size_t e = 0; e < overlay->found.count; e++) {
         struct box box;
         if (box_intersect(entry_box(overlay, overlay->found.items[e]), want, &box))
-            add_old_holding(arena, overlay, cells, begin, &box, overlay->found.items[e]->origin, &model);
+            add_old_holding(arena, overlay, cells, begin, &box, overlay->found.items[e]->holding, &model);
     }
 }

@@ -204,17 +204,17 @@ static uint32_t *cell_candidates(struct arena *arena, const struct route_cell *c
                                  const uint32_t *counts, uint32_t *count_out)
 {
     uint32_t total = 0;
-    if (cell->origin_count == 1) {
-        *count_out = counts[cell->origins[0].variant];
-        return by_variant[cell->origins[0].variant];
+    if (cell->holding_count == 1) {
+        *count_out = counts[cell->holdings[0].variant];
+        return by_variant[cell->holdings[0].variant];
     }
-    for (uint32_t o = 0; o < cell->origin_count; o++)
-        total += counts[cell->origins[o].variant];
+    for (uint32_t h = 0; h < cell->holding_count; h++)
+        total += counts[cell->holdings[h].variant];
     uint32_t *merged = ARENA_NEW(arena, uint32_t, total);
     *count_out = 0;
-    for (uint32_t o = 0; o < cell->origin_count; o++) {
-        for (uint32_t i = 0; i < counts[cell->origins[o].variant]; i++)
-            merged[(*count_out)++] = by_variant[cell->origins[o].variant][i];
+    for (uint32_t h = 0; h < cell->holding_count; h++) {
+        for (uint32_t i = 0; i < counts[cell->holdings[h].variant]; i++)
+            merged[(*count_out)++] = by_variant[cell->holdings[h].variant][i];
     }
     qsort(merged, total, sizeof(*merged), compare_devices);
     return merged;
@@ -227,7 +227,7 @@ static bool is_fresh(const struct route *route, const struct placement *fresh, c
     if (fresh == NULL || cell->fresh_count == 0)
         return false;
     uint32_t variant = placement_variant_of(fresh, route->world->devices[device].to_rank);
-    return variant != PLACEMENT_NO_VARIANT && route_find_origin(cell->fresh, cell->fresh_count, variant) != NULL;
+    return variant != PLACEMENT_NO_VARIANT && route_find_holding(cell->fresh, cell->fresh_count, variant) != NULL;
 }
 
 static void list_pieces(struct arena *arena, const struct route *route, struct route_type *type,

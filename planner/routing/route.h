@@ -17,9 +17,9 @@
 
 #include "space/world.h"
 
-/** An old holding that contains a cell. */
-struct route_origin {
-    uint32_t variant, holding;
+/** A holding that contains a cell, by its place in its placement. */
+struct route_holding {
+    uint32_t variant, index;
 };
 
 /** Part of a new holding that a fixed set of old holdings contains: several where copies are cut unlike. */
@@ -28,10 +28,10 @@ struct route_cell {
     int64_t elements;
     uint32_t number; /* cells of a type count up from 0 */
     uint32_t to_variant, to_holding;
-    uint32_t origin_count;
-    const struct route_origin *origins; /* distinct variants */
+    uint32_t holding_count;
+    const struct route_holding *holdings; /* of the old side; distinct variants */
     uint32_t fresh_count;
-    const struct route_origin *fresh; /* the same of the origin's new side, if the item is made from another one */
+    const struct route_holding *fresh; /* the same of the origin's new side, if the item is made from another one */
 };
 
 /** A device that must hold a variant of a type's items afterwards. */
@@ -139,13 +139,13 @@ static inline const struct placement *route_fresh(const struct route *route, con
     return route_placement(route->to, type->key.fresh);
 }
 
-/** The one of some origins that is of this variant; NULL if none is. */
-static inline const struct route_origin *route_find_origin(const struct route_origin *origins, uint32_t count,
-                                                           uint32_t variant)
+/** The one of some holdings that is of this variant; NULL if none is. */
+static inline const struct route_holding *route_find_holding(const struct route_holding *holdings, uint32_t count,
+                                                             uint32_t variant)
 {
-    for (uint32_t o = 0; o < count; o++) {
-        if (origins[o].variant == variant)
-            return &origins[o];
+    for (uint32_t h = 0; h < count; h++) {
+        if (holdings[h].variant == variant)
+            return &holdings[h];
     }
     return NULL;
 }
