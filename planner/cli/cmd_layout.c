@@ -76,8 +76,8 @@ static void print_states(const struct cfg_layout *layout)
             continue;
         printf("%s%s %s", s > 0 ? ", " : "", shunt_state_name((unsigned)s),
                shunt_dtype_name((unsigned)layout->state_dtype[s]));
-        if (layout->state_made[s])
-            printf(" from %s", shunt_state_name(cfg_layout_origin(layout, (enum shunt_state)s)));
+        if (layout->state_derived[s])
+            printf(" from %s", shunt_state_name(cfg_layout_derived_from(layout, (enum shunt_state)s)));
         fputs(layout->state_scale[s] == CFG_SCALE_SHARD ? " with scales" : "", stdout);
         fputs(layout->state_tier[s] == CFG_TIER_HOST ? " on the host" : "", stdout);
     }

@@ -54,7 +54,7 @@ static bool same_origin(const struct comparison *comparison, const struct shunt_
 {
     const struct space_item *item = &comparison->space->items[i];
     return comparison->own == SHUNT_SIDE_FROM ||
-           (shunt_plan_origin_state(buffer) == comparison->space->items[item->origin].state &&
+           (shunt_plan_origin_state(buffer) == comparison->space->items[item->derived_from].state &&
             shunt_plan_origin_dtype(buffer) == item->read_dtype);
 }
 

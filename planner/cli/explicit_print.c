@@ -31,7 +31,7 @@ static void print_state(const struct cfg_layout *layout, unsigned s)
     static const char *const scales[] = {
         [CFG_SCALE_UNSAID] = "", [CFG_SCALE_NONE] = ", scale: none", [CFG_SCALE_SHARD] = ", scale: per-shard"};
     const char *dtype = shunt_dtype_name((unsigned)layout->state_dtype[s]);
-    if (layout->state_made[s])
+    if (layout->state_derived[s])
         dtype = s == SHUNT_STATE_PARAM ? "from-master" : "from-param";
     bool host = layout->state_tier[s] == CFG_TIER_HOST;
     if (!host && layout->state_scale[s] == CFG_SCALE_UNSAID)

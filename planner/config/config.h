@@ -317,7 +317,7 @@ struct cfg_layout {
     int32_t state_tier[SHUNT_STATE_COUNT];  /* enum cfg_tier */
     int32_t state_scale[SHUNT_STATE_COUNT]; /* enum cfg_scale */
     int32_t gradients;                      /* enum cfg_gradients */
-    bool state_made[SHUNT_STATE_COUNT];     /* a move to this layout makes param from master, or master from param */
+    bool state_derived[SHUNT_STATE_COUNT];  /* a move to this layout makes param from master, or master from param */
     struct cfg_pos state_pos;
     bool current_owner; /* of a weight, only what the rank's own optimizer shard covers is current */
     struct cfg_pos current_pos;
@@ -340,7 +340,7 @@ struct cfg_layout {
 int64_t cfg_layout_world(const struct cfg_layout *layout);
 
 /** State of an old layout that a move to this one makes a state from; as a rule the same state. */
-enum shunt_state cfg_layout_origin(const struct cfg_layout *layout, enum shunt_state state);
+enum shunt_state cfg_layout_derived_from(const struct cfg_layout *layout, enum shunt_state state);
 
 /* ---- loading ------------------------------------------------------------------ */
 

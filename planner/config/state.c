@@ -10,17 +10,17 @@
 static const struct cfg_choice tiers[] = {{"device", CFG_TIER_DEVICE}, {"host", CFG_TIER_HOST}, {NULL, 0}};
 static const struct cfg_choice scales[] = {{"none", CFG_SCALE_NONE}, {"per-shard", CFG_SCALE_SHARD}, {NULL, 0}};
 
-/* In place of a dtype: made from another state by the move that makes this layout. */
-#define MADE SHUNT_DTYPE_COUNT
+/* In place of a dtype: derived from another state by the move that makes this layout. */
+#define DERIVED SHUNT_DTYPE_COUNT
 
 static const char *param_word(unsigned value)
 {
-    return value == MADE ? "from-master" : shunt_dtype_name(value);
+    return value == DERIVED ? "from-master" : shunt_dtype_name(value);
 }
 
 static const char *master_word(unsigned value)
 {
-    return value == MADE ? "from-param" : shunt_dtype_name(value);
+    return value == DERIVED ? "from-param" : shunt_dtype_name(value);
 }
 
 enum { KEPT_DTYPE, KEPT_TIER, KEPT_SCALE, KEPT_FIELD_COUNT };
@@ -136,31 +136,31 @@ static void check_remainder(const struct cfg_scope *scope)
                          shunt_dtype_name((unsigned)param));
 }
 
-enum shunt_state cfg_layout_origin(const struct cfg_layout *layout, enum shunt_state state)
+enum shunt_state cfg_layout_derived_from(const struct cfg_layout *layout, enum shunt_state state)
 {
-    if (!layout->state_made[state])
+    if (!layout->state_derived[state])
         return state;
     return state == SHUNT_STATE_PARAM ? SHUNT_STATE_MASTER : SHUNT_STATE_PARAM;
 }
 
 /* The words become a flag and a dtype. */
-static void settle_made(struct cfg_layout *layout, enum shunt_state state, enum shunt_dtype dtype)
+static void settle_derived(struct cfg_layout *layout, enum shunt_state state, enum shunt_dtype dtype)
 {
-    layout->state_made[state] = layout->state_dtype[state] == MADE;
-    if (layout->state_made[state])
+    layout->state_derived[state] = layout->state_dtype[state] == DERIVED;
+    if (layout->state_derived[state])
         layout->state_dtype[state] = (int32_t)dtype;
 }
 
 void cfg_state_settle(struct cfg_scope *scope)
 {
     struct cfg_layout *layout = scope->object;
-    settle_made(layout, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16);
-    settle_made(layout, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32);
-    if (layout->state_made[SHUNT_STATE_PARAM] && layout->state_made[SHUNT_STATE_MASTER])
+    settle_derived(layout, SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16);
+    settle_derived(layout, SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32);
+    if (layout->state_derived[SHUNT_STATE_PARAM] && layout->state_derived[SHUNT_STATE_MASTER])
         cfg_scope_report(scope, "state.master",
                          "found `from-param` beside `param: from-master`, expected one of the two at most");
     int32_t master = layout->state_dtype[SHUNT_STATE_MASTER];
-    if (layout->state_made[SHUNT_STATE_PARAM] && master >= 0 && master != SHUNT_DTYPE_FP32)
+    if (layout->state_derived[SHUNT_STATE_PARAM] && master >= 0 && master != SHUNT_DTYPE_FP32)
         cfg_scope_report(scope, "state.master",
                          "found `%s` beside `param: from-master`, expected fp32 (not supported: casts from %s)",
                          shunt_dtype_name((unsigned)master), shunt_dtype_name((unsigned)master));

@@ -292,7 +292,7 @@ enum shunt_status digest_move(const struct cfg_layout *from, const struct cfg_la
         return SHUNT_ERR_NOMEM;
     fprintf(text.file, "move 1 current %d made", (int)from->current_owner);
     for (int s = 0; s < SHUNT_STATE_COUNT; s++)
-        fprintf(text.file, " %d", (int)to->state_made[s]);
+        fprintf(text.file, " %d", (int)to->state_derived[s]);
     fputc('\n', text.file);
     return text_close(&text, out);
 }

@@ -24,12 +24,12 @@ static void add_holding(struct part *part, const struct placement_holding *holdi
     record->offset = (uint64_t)holding->offset * elem_bytes;
 }
 
-/** What the elements of a new buffer are made from, where that is not the same on the old side. */
+/** What the elements of a new buffer are derived from, where that is not the same on the old side. */
 static void set_origin(const struct part *part, uint32_t i, struct shunt_plan_buffer *buffer)
 {
     const struct space_item *item = &part->space->items[i];
-    if (item->origin != i)
-        buffer->origin_state = (uint8_t)(1 + part->space->items[item->origin].state);
+    if (item->derived_from != i)
+        buffer->origin_state = (uint8_t)(1 + part->space->items[item->derived_from].state);
     if (item->read_dtype != item->dtype[SPACE_TO])
         buffer->origin_dtype = (uint8_t)(1 + item->read_dtype);
 }
@@ -131,7 +131,7 @@ void part_set_lifetimes(struct part *part)
         const struct transfer *transfer = &lowered->transfers[reads->transfers[n]];
         if (transfer->fresh)
             continue;
-        uint32_t read = part->from_buffer[part->space->items[transfer->item].origin];
+        uint32_t read = part->from_buffer[part->space->items[transfer->item].derived_from];
         struct shunt_plan_buffer *buffer = &part->buffers.items[read - 1];
         if (buffer->side == SHUNT_SIDE_FROM) /* others may read a kept buffer too */
             buffer->free_round = transfer->round;

@@ -25,13 +25,13 @@ static void locate_source(struct part *part, const struct transfer *transfer, co
 {
     const struct route *route = part->input->problem->route;
     const struct route_cell *cell = transfer->cell;
-    uint32_t origin = part->space->items[transfer->item].origin;
+    uint32_t read = part->space->items[transfer->item].derived_from;
     enum space_side which = transfer->fresh ? SPACE_TO : SPACE_FROM;
     const struct placement_holding *holding =
-        transfer->fresh ? own_holding(route->to, origin, part->to_rank, cell->fresh, cell->fresh_count)
-                        : own_holding(route->from, origin, part->from_rank, cell->holdings, cell->holding_count);
-    locate(part, holding, box, part->space->items[origin].elem_bytes[which], &op->src_offset, &op->src_view);
-    op->src_buffer = (transfer->fresh ? part->to_buffer[origin] : part->from_buffer[origin]) - 1;
+        transfer->fresh ? own_holding(route->to, read, part->to_rank, cell->fresh, cell->fresh_count)
+                        : own_holding(route->from, read, part->from_rank, cell->holdings, cell->holding_count);
+    locate(part, holding, box, part->space->items[read].elem_bytes[which], &op->src_offset, &op->src_view);
+    op->src_buffer = (transfer->fresh ? part->to_buffer[read] : part->from_buffer[read]) - 1;
 }
 
 static void locate_target(struct part *part, const struct transfer *transfer, const struct box *box,

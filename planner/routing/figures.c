@@ -58,7 +58,7 @@ static bool node_holds(const struct route *route, const struct route_piece *piec
     return false;
 }
 
-/** Whether the origin's new side brings a cell into a node: what is made from it then need not enter. */
+/** Whether the new side of what is read brings a cell into a node: what is derived from it then need not enter. */
 static bool node_makes(const struct route *route, const struct route_type *type, const struct route_cell *cell,
                        uint32_t node)
 {
@@ -74,7 +74,7 @@ static bool node_makes(const struct route *route, const struct route_type *type,
 }
 
 /**
- * Count a piece for the bounds; `bytes` is that of all items of its type. What is made from another item may
+ * Count a piece for the bounds; `bytes` is that of all items of its type. What is derived from another item may
  * also leave its holders in the form of that one: it counts where it arrives alone.
  */
 static void tally_bounds(const struct route *route, const struct route_type *type, const struct route_piece *piece,
@@ -197,7 +197,7 @@ void route_figures_compute(struct arena *arena, struct route *route)
                           .node_stamp = ARENA_NEW(arena, uint32_t, world->node_count)};
     struct route_figures *figures = &route->figures;
     *figures = (struct route_figures){0};
-    int64_t saved = 0; /* below 0: more is sent than if nothing were made from another item */
+    int64_t saved = 0; /* below 0: more is sent than if nothing were derived */
     for (uint32_t t = 0; t < route->type_count; t++) {
         tally_type(route, &route->types[t], &tally, figures, &saved);
         tally_type_bounds(arena, route, &route->types[t], &tally, figures);

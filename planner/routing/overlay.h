@@ -10,7 +10,7 @@
  *     copy A  |----a----|---b---|        cells  |--a,c--|a,d|--b,d--|
  *     copy B  |---c---|----d----|
  *
- * Where the items are made from others, cells are cut along the new holdings of those as well.
+ * Where the items are derived from others, cells are cut along the new holdings of those as well.
  */
 
 #include "routing/route.h"
@@ -28,7 +28,7 @@ struct overlay {
 
 void overlay_init(struct arena *arena, const struct placement *from, struct overlay *overlay_out);
 
-/** Cut cells[begin, ...) along the holdings of the origin's new placement, and say which contain them. */
+/** Cut cells[begin, ...) along the holdings of a placement of the new side, and say which contain them. */
 void overlay_fresh(struct arena *arena, const struct placement *fresh, size_t begin, cell_list *cells);
 
 /** Append the cells of holding `to_holding` of variant `to_variant`; their numbers stay 0. */

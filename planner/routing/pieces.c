@@ -146,7 +146,7 @@ static void mark_kept(const struct route *route, struct route_type *type)
 {
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
     uint32_t g = 0;
-    for (uint32_t t = 0; t < type->taker_count && !type->key.remade; t++) {
+    for (uint32_t t = 0; t < type->taker_count && !type->key.rewritten; t++) {
         struct route_taker *taker = &type->takers[t];
         while (g < type->giver_count && type->givers[g].device < taker->device)
             g++;
@@ -220,7 +220,7 @@ static uint32_t *cell_candidates(struct arena *arena, const struct route_cell *c
     return merged;
 }
 
-/** Whether the new side of the origin covers a cell on the device. */
+/** Whether the new side of what the item is derived from covers a cell on the device. */
 static bool is_fresh(const struct route *route, const struct placement *fresh, const struct route_cell *cell,
                      uint32_t device)
 {
@@ -273,20 +273,20 @@ struct type_table {
 static struct route_key key_of(const struct route *route, uint32_t item)
 {
     const struct space_item *record = &route->space->items[item];
-    uint32_t origin = record->origin;
-    return (struct route_key){.from = route->from->item_placement[origin],
+    uint32_t read = record->derived_from;
+    return (struct route_key){.from = route->from->item_placement[read],
                               .to = route->to->item_placement[item],
                               .own = route->from->item_placement[item],
-                              .fresh = record->fresh ? route->to->item_placement[origin] : SIDE_KEEPS_NONE,
-                              .remade = space_is_remade(route->space, item) ||
-                                        side_tier(route->from, item) != side_tier(route->to, item),
-                              .derived = origin != item};
+                              .fresh = record->fresh ? route->to->item_placement[read] : SIDE_KEEPS_NONE,
+                              .rewritten = space_is_rewritten(route->space, item) ||
+                                           side_tier(route->from, item) != side_tier(route->to, item),
+                              .derived = read != item};
 }
 
 static bool same_key(const struct route_key *a, const struct route_key *b)
 {
-    return a->from == b->from && a->to == b->to && a->own == b->own && a->fresh == b->fresh && a->remade == b->remade &&
-           a->derived == b->derived;
+    return a->from == b->from && a->to == b->to && a->own == b->own && a->fresh == b->fresh &&
+           a->rewritten == b->rewritten && a->derived == b->derived;
 }
 
 static uint32_t find_type(struct arena *arena, struct type_table *table, const struct route_key *key)

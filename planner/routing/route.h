@@ -10,9 +10,9 @@
  * that one device must get, either from its own old buffer (local) or from one of the holders.
  * Only the choice of the source is made per item, to spread load over replicas.
  *
- * An item may be made from another one (weights from their master): then "old" means the old side of
- * that other item, its origin. Where the origin's new side covers a cell on the taker itself, the piece
- * is made from there once it has arrived, and is never sent: it is fresh.
+ * An item may be derived from another one (weights from their master): then "old" means the old side of
+ * that other item. Where the new side of that one covers a cell on the taker itself, the piece is made
+ * from there once it has arrived, and is never sent: it is fresh.
  */
 
 #include "space/world.h"
@@ -31,7 +31,7 @@ struct route_cell {
     uint32_t holding_count;
     const struct route_holding *holdings; /* of the old side; distinct variants */
     uint32_t fresh_count;
-    const struct route_holding *fresh; /* the same of the origin's new side, if the item is made from another one */
+    const struct route_holding *fresh; /* the same of the new side of what the item is derived from, if any */
 };
 
 /** A device that must hold a variant of a type's items afterwards. */
@@ -41,7 +41,7 @@ struct route_taker {
     bool kept; /* its old buffer is the new buffer, byte for byte (pads aside) */
 };
 
-/** A device that holds a variant of a type's items, or of their origins, before. */
+/** A device that holds a variant of a type's items, or of what they are derived from, before. */
 struct route_giver {
     uint32_t device;
     uint32_t variant;
@@ -52,18 +52,18 @@ struct route_piece {
     const struct route_cell *cell;
     uint32_t taker;           /* device */
     uint32_t spread;          /* unlike for pieces that share a device (spread.h): deals them into groups */
-    bool fresh;               /* a local copy from the new buffer of the origin */
+    bool fresh;               /* a local copy from the new buffer of what the item is derived from */
     uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
     const uint32_t *candidates;
 };
 
 /** What tells types apart. Placements of sides that do not keep the item are SIDE_KEEPS_NONE. */
 struct route_key {
-    uint32_t from, to; /* of the origin on the old side, of the item on the new one */
+    uint32_t from, to; /* of what is read on the old side, of the item on the new one */
     uint32_t own;      /* of the item on the old side */
-    uint32_t fresh;    /* of the origin on the new side, where pieces may be fresh */
-    bool remade;       /* cast, made from another item or moved to another memory: no buffer can be kept */
-    bool derived;      /* made from another item */
+    uint32_t fresh;    /* of what is read on the new side, where pieces may be fresh */
+    bool rewritten;    /* cast, derived or moved to another memory: no buffer can be kept */
+    bool derived;      /* from another item */
 };
 
 struct route_type {
@@ -83,7 +83,7 @@ struct route_type {
 struct route_figures {
     uint64_t needed_remote, moved, local, kept, filled, intra_node, inter_node;
     uint64_t inter_node_lower_bound; /* each byte enters each node that lacks it once */
-    uint64_t saved;                  /* not sent, because it is made from another state; 0 if more is */
+    uint64_t saved;                  /* not sent, because it is derived; 0 if more is */
     uint64_t max_send, max_recv;     /* over devices */
     uint64_t max_missing;            /* most bytes one device must get */
     double lower_bound_seconds;      /* no plan with this placement is faster */

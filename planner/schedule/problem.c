@@ -12,8 +12,8 @@ uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes)
 /** Per-device sums of the job at hand; only the entries of its devices are ever non-zero. */
 struct scratch {
     uint64_t *traffic;
-    bool *reads; /* the old buffer of the job's origin */
-    bool *lent;  /* the old buffer of the job's item, read by the job that makes another item from it */
+    bool *reads;         /* the old buffer that the job reads */
+    bool *reads_derived; /* the old buffer of the job's item, read by the job of the item derived from it */
 };
 
 static void count_traffic(const struct problem *problem, struct job *job, struct scratch *scratch)
@@ -35,27 +35,27 @@ static void count_traffic(const struct problem *problem, struct job *job, struct
     }
 }
 
-/** Item that is made from this one; the item itself when none is. */
-static uint32_t find_borrower(const struct space *space, uint32_t item)
+/** Item that is derived from this one; the item itself when none is. */
+static uint32_t find_derived(const struct space *space, uint32_t item)
 {
     const struct space_family *family = &space->families[space->items[item].family];
     uint32_t begin = item - (item - family->item_begin) % family->state_count;
     for (uint32_t i = begin; i < begin + family->state_count; i++) {
-        if (i != item && space->items[i].origin == item)
+        if (i != item && space->items[i].derived_from == item)
             return i;
     }
     return item;
 }
 
 /** Mark (or clear) the devices whose old buffers of the job's item another job reads. */
-static void mark_lent(const struct problem *problem, const struct job *job, struct scratch *scratch, bool lent)
+static void mark_derived(const struct problem *problem, const struct job *job, struct scratch *scratch, bool reads)
 {
     const struct route *route = problem->route;
-    uint32_t borrower = find_borrower(route->space, job->item);
-    const struct route_type *type = &route->types[route->item_type[borrower]];
-    for (uint32_t p = 0; borrower != job->item && p < type->piece_count; p++) {
+    uint32_t derived = find_derived(route->space, job->item);
+    const struct route_type *type = &route->types[route->item_type[derived]];
+    for (uint32_t p = 0; derived != job->item && p < type->piece_count; p++) {
         if (!type->pieces[p].fresh)
-            scratch->lent[route_source(type, route->item_index[borrower], p)] = lent;
+            scratch->reads_derived[route_source(type, route->item_index[derived], p)] = reads;
     }
 }
 
@@ -100,7 +100,7 @@ static void sum_buffers(struct problem *problem, const struct job *job, const st
         const struct route_giver *owner = &type->owners[o];
         struct problem_device *sums = &problem->devices[owner->device];
         uint64_t bytes = (uint64_t)route_own(route, type)->variants[owner->variant].elements * old_bytes;
-        bool read = (scratch->reads[owner->device] && !type->key.derived) || scratch->lent[owner->device];
+        bool read = (scratch->reads[owner->device] && !type->key.derived) || scratch->reads_derived[owner->device];
         sums->from += bytes;
         if (owner->kept || read)
             continue;
@@ -119,10 +119,10 @@ static bool releases(const struct route *route, const struct job *job, const str
                      const struct scratch *scratch)
 {
     const struct route_type *type = &route->types[job->type];
-    if (!scratch->reads[giver->device] || scratch->lent[giver->device])
+    if (!scratch->reads[giver->device] || scratch->reads_derived[giver->device])
         return false;
-    uint32_t origin = route->space->items[job->item].origin;
-    return type->key.derived ? !owner_keeps(&route->types[route->item_type[origin]], giver->device) : !giver->kept;
+    uint32_t read = route->space->items[job->item].derived_from;
+    return type->key.derived ? !owner_keeps(&route->types[route->item_type[read]], giver->device) : !giver->kept;
 }
 
 /** Merge the type's givers and takers, both ascending, into the job's memory. */
@@ -131,7 +131,7 @@ static void count_memory(struct arena *arena, const struct problem *problem, str
 {
     const struct route *route = problem->route;
     const struct route_type *type = &route->types[job->type];
-    uint64_t read_bytes = counted_bytes(route->from, SPACE_FROM, route->space->items[job->item].origin);
+    uint64_t read_bytes = counted_bytes(route->from, SPACE_FROM, route->space->items[job->item].derived_from);
     uint64_t new_bytes = counted_bytes(route->to, SPACE_TO, job->item);
     uint32_t g = 0, t = 0, capacity = type->giver_count + type->taker_count;
     while (g < type->giver_count || t < type->taker_count) {
@@ -189,7 +189,7 @@ static void find_maxima(struct problem *problem)
     }
 }
 
-/** A job whose item is made from that of another job comes after it. */
+/** A job whose item is derived from that of another job comes after it. */
 static void order_pairs(struct arena *arena, struct problem *problem)
 {
     const struct space *space = problem->route->space;
@@ -199,9 +199,9 @@ static void order_pairs(struct arena *arena, struct problem *problem)
     for (uint32_t j = 0; j < problem->job_count; j++)
         job_of[problem->jobs[j].item] = j + 1;
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        uint32_t origin = space->items[problem->jobs[j].item].origin;
-        if (origin != problem->jobs[j].item && job_of[origin] != 0)
-            problem->jobs[j].after = job_of[origin] - 1;
+        uint32_t read = space->items[problem->jobs[j].item].derived_from;
+        if (read != problem->jobs[j].item && job_of[read] != 0)
+            problem->jobs[j].after = job_of[read] - 1;
     }
 }
 
@@ -212,7 +212,7 @@ struct problem *problem_build(struct arena *arena, const struct route *route, ui
     struct problem *problem = ARENA_NEW(arena, struct problem, 1);
     struct scratch scratch = {.traffic = ARENA_NEW(arena, uint64_t, devices),
                               .reads = ARENA_NEW(arena, bool, devices),
-                              .lent = ARENA_NEW(arena, bool, devices)};
+                              .reads_derived = ARENA_NEW(arena, bool, devices)};
     problem->route = route;
     problem->fixed = route->world->cluster->device_reserve + route->world->cluster->transport_buffers;
     problem->cap = cap;
@@ -228,10 +228,10 @@ struct problem *problem_build(struct arena *arena, const struct route *route, ui
         job->elem_bytes = item->wire_bytes;
         job->after = JOB_NONE;
         count_traffic(problem, job, &scratch);
-        mark_lent(problem, job, &scratch, true);
+        mark_derived(problem, job, &scratch, true);
         sum_buffers(problem, job, &scratch);
         count_memory(arena, problem, job, &scratch);
-        mark_lent(problem, job, &scratch, false);
+        mark_derived(problem, job, &scratch, false);
         reset_scratch(problem, job, &scratch);
         if (job->memory_count > 0 || route->types[job->type].piece_count > 0)
             problem->job_count++;

@@ -8,7 +8,7 @@
  * pieces are dealt into groups, and each piece of a group is cut into slices. Its new buffers are allocated in the round of its
  * first chunk, its old ones that are read are released at the end of the round of its last.
  *
- * A job whose item is made from another one comes after that item's job, and releases the old buffers
+ * A job whose item is derived from another one comes after that item's job, and releases the old buffers
  * that both read.
  */
 

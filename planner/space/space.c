@@ -19,25 +19,25 @@ static bool has_cast(int from, int to)
            (from == SHUNT_DTYPE_BF16 && to == SHUNT_DTYPE_FP32);
 }
 
-/** A state that is made from another one: the other must be there, and param be made from fp32 alone. */
-static enum shunt_status check_made(const struct cfg_layout *from, const struct cfg_layout *to, enum shunt_state state,
-                                    struct shunt_err *err)
+/** A state that is derived from another one: the other must be there, and param be made from fp32 alone. */
+static enum shunt_status check_derived(const struct cfg_layout *from, const struct cfg_layout *to,
+                                       enum shunt_state state, struct shunt_err *err)
 {
-    enum shunt_state origin = cfg_layout_origin(to, state);
-    int dtype = from->state_dtype[origin];
+    enum shunt_state derived_from = cfg_layout_derived_from(to, state);
+    int dtype = from->state_dtype[derived_from];
     const char *word = state == SHUNT_STATE_PARAM ? "from-master" : "from-param";
     if (dtype < 0)
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                           "%s:%u:%u: state.%s: found %s, expected a dtype: %s keeps no %s to make it from", to->path,
                           to->state_pos.line, to->state_pos.column, shunt_state_name(state), word, from->path,
-                          shunt_state_name(origin));
+                          shunt_state_name(derived_from));
     if (state == SHUNT_STATE_PARAM ? dtype == SHUNT_DTYPE_FP32 : has_cast(dtype, to->state_dtype[state]))
         return SHUNT_OK;
     return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                       "%s:%u:%u: state.%s: found %s, expected a dtype: %s keeps %s as %s (not supported: casts other "
                       "than between fp32 and bf16)",
                       to->path, to->state_pos.line, to->state_pos.column, shunt_state_name(state), word, from->path,
-                      shunt_state_name(origin), shunt_dtype_name((unsigned)dtype));
+                      shunt_state_name(derived_from), shunt_dtype_name((unsigned)dtype));
 }
 
 static enum shunt_status check_state(const struct cfg_layout *from, const struct cfg_layout *to, enum shunt_state state,
@@ -46,8 +46,8 @@ static enum shunt_status check_state(const struct cfg_layout *from, const struct
     int a = from->state_dtype[state], b = to->state_dtype[state];
     if (b < 0)
         return SHUNT_OK; /* dropped, or on neither side */
-    if (to->state_made[state] && from != to)
-        return check_made(from, to, state, err);
+    if (to->state_derived[state] && from != to)
+        return check_derived(from, to, state, err);
     if (a < 0)
         return shunt_fail(
             err, SHUNT_ERR_UNSUPPORTED,
@@ -189,22 +189,22 @@ static uint32_t dtype_bytes(uint8_t dtype)
     return dtype == SPACE_ABSENT ? 0 : shunt_dtype_bytes(dtype);
 }
 
-/** State `s` of a family's tensors: dtypes, and how far away the item is that it is made from. */
+/** State `s` of a family's tensors: dtypes, and how far away the item is that it is derived from. */
 static void fill_state(const struct space *space, const struct space_family *family, uint32_t s,
                        struct space_item *item)
 {
     const struct cfg_layout *to = space->layout[SPACE_TO];
-    uint32_t origin = s;
+    uint32_t derived_from = s;
     item->state = family->state[s];
     for (int side = 0; side < SPACE_SIDES; side++) {
         item->dtype[side] = family->dtype[side][s];
         item->elem_bytes[side] = dtype_bytes(item->dtype[side]);
     }
     if (item->state < SHUNT_STATE_BUFFER && to != space->layout[SPACE_FROM])
-        origin = state_index(family, cfg_layout_origin(to, (enum shunt_state)item->state));
-    item->origin = origin - s; /* to be added to the item's number */
-    item->read_dtype = family->dtype[SPACE_FROM][origin];
-    item->fresh = origin != s && family->dtype[SPACE_TO][origin] == item->read_dtype;
+        derived_from = state_index(family, cfg_layout_derived_from(to, (enum shunt_state)item->state));
+    item->derived_from = derived_from - s; /* to be added to the item's number */
+    item->read_dtype = family->dtype[SPACE_FROM][derived_from];
+    item->fresh = derived_from != s && family->dtype[SPACE_TO][derived_from] == item->read_dtype;
     uint32_t read = dtype_bytes(item->read_dtype), written = item->elem_bytes[SPACE_TO];
     item->wire_bytes = read < written ? read : written;
 }
@@ -224,9 +224,9 @@ static void number_family(struct space *space, uint32_t f)
             item->tensor = family->tensor_begin + t;
             item->layer = family->layers[t / family->expert_count];
             item->expert = t % family->expert_count;
-            item->origin += number;
+            item->derived_from += number;
             space->changes =
-                space->changes || item->dtype[SPACE_TO] != item->dtype[SPACE_FROM] || item->origin != number;
+                space->changes || item->dtype[SPACE_TO] != item->dtype[SPACE_FROM] || item->derived_from != number;
         }
     }
 }
@@ -272,7 +272,7 @@ enum shunt_status space_append(struct arena *arena, struct space *space, struct 
     return SHUNT_OK;
 }
 
-/** A weight with a dtype of its own must be made from its origin too. */
+/** A weight with a dtype of its own must be derived too. */
 static enum shunt_status check_own_dtypes(struct arena *arena, const struct space *space, struct shunt_err *err)
 {
     const struct cfg_layout *to = space->layout[SPACE_TO];

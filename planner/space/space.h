@@ -45,10 +45,10 @@ struct space_item {
     int64_t layer, expert;
     uint8_t state, dtype[SPACE_SIDES];
     uint32_t elem_bytes[SPACE_SIDES]; /* 0: the side does not keep it */
-    uint32_t wire_bytes; /* of an element on the network: the narrower of what is read and what is written */
-    uint32_t origin;     /* item whose old side it is made from: itself, or its partner of param and master */
-    uint8_t read_dtype;  /* of the origin's old side */
-    bool fresh;          /* the origin's new side is as good, because it is not cast */
+    uint32_t wire_bytes;   /* of an element on the network: the narrower of what is read and what is written */
+    uint32_t derived_from; /* item whose old side is read: itself, or its partner of param and master */
+    uint8_t read_dtype;    /* of that item's old side */
+    bool fresh;            /* that item's new side is as good, because it is not cast */
 };
 
 struct space {
@@ -58,7 +58,7 @@ struct space {
     struct space_family *families;
     struct space_item *items;
     struct beside beside; /* what becomes of the state beside the tensors */
-    bool changes;         /* a state is cast, made from another one or dropped */
+    bool changes;         /* a state is cast, derived from another one or dropped */
 };
 
 /**
@@ -95,10 +95,10 @@ static inline bool space_keeps(const struct cfg_layout *layout, uint8_t state)
 }
 
 /** Whether an item is read or written in another form than its own: another dtype, or another state. */
-static inline bool space_is_remade(const struct space *space, uint32_t item)
+static inline bool space_is_rewritten(const struct space *space, uint32_t item)
 {
     const struct space_item *record = &space->items[item];
-    return record->origin != item || record->read_dtype != record->dtype[SPACE_TO];
+    return record->derived_from != item || record->read_dtype != record->dtype[SPACE_TO];
 }
 
 /** Number of the first item of a family's tensor. */

@@ -492,7 +492,7 @@ static void states_are_compared(void)
         to.path = (char *)"to.yaml";
         from.state_dtype[row->state] = row->from;
         to.state_dtype[row->state] = row->to;
-        to.state_made[row->state] = row->made;
+        to.state_derived[row->state] = row->made;
         expect_space(&from, &to, row->want);
     }
 }
@@ -513,7 +513,7 @@ static void weights_need_an_fp32_master(void)
         from.path = (char *)"from.yaml";
         from.state_dtype[SHUNT_STATE_MASTER] = rows[i].master;
         to.state_dtype[SHUNT_STATE_MASTER] = -1;
-        to.state_made[SHUNT_STATE_PARAM] = true;
+        to.state_derived[SHUNT_STATE_PARAM] = true;
         expect_space(&from, &to, rows[i].want);
     }
 }
@@ -527,18 +527,18 @@ static void items_know_their_origin(void)
     struct shunt_err err = {0};
     from.state_dtype[SHUNT_STATE_EXP_AVG] = SHUNT_DTYPE_BF16;
     to.state_dtype[SHUNT_STATE_EXP_AVG] = SHUNT_DTYPE_FP32;
-    to.state_made[SHUNT_STATE_PARAM] = true;
+    to.state_derived[SHUNT_STATE_PARAM] = true;
     arena_init(&arena);
     if (setjmp(arena.on_failure) == 0) {
         CHECK(space_build(&arena, &model, &from, &to, &space, &err) == SHUNT_OK);
         const struct space_item *param = &space->items[0], *master = &space->items[1], *avg = &space->items[2];
         CHECK(space->changes);
         CHECK(param->state == SHUNT_STATE_PARAM && master->state == SHUNT_STATE_MASTER);
-        CHECK(param->origin == 1 && param->fresh && param->read_dtype == SHUNT_DTYPE_FP32);
+        CHECK(param->derived_from == 1 && param->fresh && param->read_dtype == SHUNT_DTYPE_FP32);
         CHECK_EQ_U64(param->wire_bytes, 2);
-        CHECK(master->origin == 1 && !master->fresh && !space_is_remade(space, 1));
+        CHECK(master->derived_from == 1 && !master->fresh && !space_is_rewritten(space, 1));
         CHECK_EQ_U64(master->wire_bytes, 4);
-        CHECK(avg->origin == 2 && !avg->fresh && space_is_remade(space, 2));
+        CHECK(avg->derived_from == 2 && !avg->fresh && space_is_rewritten(space, 2));
         CHECK_EQ_U64(avg->wire_bytes, 2);
         CHECK_EQ_U64(avg->elem_bytes[SPACE_FROM], 2);
         CHECK_EQ_U64(avg->elem_bytes[SPACE_TO], 4);
