@@ -18,7 +18,7 @@ struct shard {
 };
 
 /** The shards of a placement that hold anything, in the order of their boxes. */
-struct cut_list {
+struct shard_list {
     uint32_t count;
     struct shard *shards;
 };
@@ -56,9 +56,9 @@ static int compare_shards(const void *a, const void *b)
     return order != 0 ? order : (x->variant > y->variant) - (x->variant < y->variant);
 }
 
-static struct cut_list list_shards(struct arena *arena, const struct placement *placement)
+static struct shard_list list_shards(struct arena *arena, const struct placement *placement)
 {
-    struct cut_list list = {.shards = ARENA_NEW(arena, struct shard, placement->variant_count)};
+    struct shard_list list = {.shards = ARENA_NEW(arena, struct shard, placement->variant_count)};
     for (uint32_t v = 0; v < placement->variant_count; v++) {
         const struct placement_variant *variant = &placement->variants[v];
         if (variant->rank_count == 0 || variant->holding_count == 0)
@@ -76,7 +76,7 @@ static struct cut_list list_shards(struct arena *arena, const struct placement *
 }
 
 /** Number of the first shard behind `s` that holds something else. */
-static uint32_t next_content(const struct cut_list *list, uint32_t s)
+static uint32_t next_content(const struct shard_list *list, uint32_t s)
 {
     uint32_t next = s + 1;
     while (next < list->count && compare_contents(&list->shards[s], &list->shards[next]) == 0)
@@ -89,7 +89,7 @@ static uint32_t next_content(const struct cut_list *list, uint32_t s)
  *
  * @return a new shard that is no old one, or one behind which an old one is missing; NULL when the cuts are the same
  */
-static const struct shard *find_unlike(const struct cut_list *from, const struct cut_list *to)
+static const struct shard *find_unlike(const struct shard_list *from, const struct shard_list *to)
 {
     uint32_t a = 0, b = 0;
     while (a < from->count && b < to->count) {
@@ -104,7 +104,7 @@ static const struct shard *find_unlike(const struct cut_list *from, const struct
 /* ---- placements ------------------------------------------------------------------------ */
 
 /** Where the scales of one placement's shards lie: copies of a shard have one scale. @return number of scales */
-static int64_t place_scales(struct arena *arena, const struct placement *placement, const struct cut_list *list,
+static int64_t place_scales(struct arena *arena, const struct placement *placement, const struct shard_list *list,
                             struct placement *scales_out)
 {
     static const int64_t dense = 1;
@@ -186,7 +186,7 @@ static enum shunt_status refuse_cut(const struct extender *extender, uint32_t it
 static enum shunt_status scale_item(struct extender *extender, uint32_t item)
 {
     const struct placement *from = side_placement(extender->from, item);
-    struct cut_list old = list_shards(extender->arena, from);
+    struct shard_list old = list_shards(extender->arena, from);
     extender->seen_from = extender->from->item_placement[item];
     extender->seen_to = extender->to->item_placement[item];
     struct placement scales = {0};
@@ -196,7 +196,7 @@ static enum shunt_status scale_item(struct extender *extender, uint32_t item)
     if (extender->from == extender->to || !side_keeps(extender->to, item))
         return SHUNT_OK;
     const struct placement *to = side_placement(extender->to, item);
-    struct cut_list new = list_shards(extender->arena, to);
+    struct shard_list new = list_shards(extender->arena, to);
     const struct shard *unlike = find_unlike(&old, &new);
     if (unlike != NULL)
         return refuse_cut(extender, item, unlike);

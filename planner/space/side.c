@@ -160,7 +160,7 @@ static void place_family(struct family_placer *placer, placement_vec *list)
         }
     }
     for (; dims != NULL && made < list->count; made++)
-        stored_turn_back(placer->arena, dims, &list->items[made]);
+        stored_unpermute(placer->arena, dims, &list->items[made]);
 }
 
 /** Cuts of all families, and the flat places where the rule has them. */
@@ -177,7 +177,7 @@ static enum shunt_status cut_families(struct arena *arena, const struct side *si
             return status;
         const int64_t *dims = stored_dims(side->layout, &space->families[f]);
         if (dims != NULL)
-            stored_turn(arena, dims, &cuts[f]);
+            stored_permute(arena, dims, &cuts[f]);
         elements[f] = cuts[f].variants[0].elements;
     }
     enum cfg_shard_rule rule = side->layout->shard.rule;

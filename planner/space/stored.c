@@ -44,7 +44,7 @@ const int64_t *stored_dims(const struct cfg_layout *layout, const struct space_f
     return NULL;
 }
 
-static void turn_box(const int64_t *dims, struct box *box)
+static void permute_box(const int64_t *dims, struct box *box)
 {
     struct box from = *box;
     for (uint32_t k = 0; k < box->ndim; k++) {
@@ -53,9 +53,9 @@ static void turn_box(const int64_t *dims, struct box *box)
     }
 }
 
-/** The same box of memory, at the place that it has among the turned dimensions. */
-static struct placement_holding turn_holding(const int64_t *dims, const struct placement_holding *from,
-                                             const int64_t *stride, const int64_t *turned)
+/** The same box of memory, at the place that it has among the permuted dimensions. */
+static struct placement_holding permute_holding(const int64_t *dims, const struct placement_holding *from,
+                                                const int64_t *stride, const int64_t *permuted)
 {
     struct placement_holding holding = {.box = from->box};
     int64_t rest = from->offset, corner[SHUNT_MAX_DIMS];
@@ -63,39 +63,39 @@ static struct placement_holding turn_holding(const int64_t *dims, const struct p
         corner[d] = rest / stride[d];
         rest %= stride[d];
     }
-    turn_box(dims, &holding.box);
+    permute_box(dims, &holding.box);
     for (uint32_t k = 0; k < from->box.ndim; k++) {
-        holding.stride[k] = turned[k];
-        holding.offset += corner[dims[k]] * turned[k];
+        holding.stride[k] = permuted[k];
+        holding.offset += corner[dims[k]] * permuted[k];
     }
     return holding;
 }
 
-static void turn_variant(struct arena *arena, const int64_t *dims, struct placement_variant *variant)
+static void permute_variant(struct arena *arena, const int64_t *dims, struct placement_variant *variant)
 {
     struct placement_variant from = *variant;
-    int64_t stride[SHUNT_MAX_DIMS], turned[SHUNT_MAX_DIMS];
+    int64_t stride[SHUNT_MAX_DIMS], permuted[SHUNT_MAX_DIMS];
     for (uint32_t k = 0; k < from.ndim; k++)
         variant->shape[k] = from.shape[dims[k]];
     placement_dense_strides(from.ndim, from.shape, stride);
-    placement_dense_strides(from.ndim, variant->shape, turned);
+    placement_dense_strides(from.ndim, variant->shape, permuted);
     variant->holdings = ARENA_NEW(arena, struct placement_holding, from.holding_count);
     for (uint32_t h = 0; h < from.holding_count; h++)
-        variant->holdings[h] = turn_holding(dims, &from.holdings[h], stride, turned);
+        variant->holdings[h] = permute_holding(dims, &from.holdings[h], stride, permuted);
     variant->pads = ARENA_NEW(arena, struct box, from.pad_count);
     for (uint32_t p = 0; p < from.pad_count; p++) {
         variant->pads[p] = from.pads[p];
-        turn_box(dims, &variant->pads[p]);
+        permute_box(dims, &variant->pads[p]);
     }
 }
 
-void stored_turn(struct arena *arena, const int64_t *dims, struct cut *cut)
+void stored_permute(struct arena *arena, const int64_t *dims, struct cut *cut)
 {
     for (uint32_t v = 0; v < cut->variant_count; v++)
-        turn_variant(arena, dims, &cut->variants[v]);
+        permute_variant(arena, dims, &cut->variants[v]);
 }
 
-void stored_turn_back(struct arena *arena, const int64_t *dims, struct placement *placement)
+void stored_unpermute(struct arena *arena, const int64_t *dims, struct placement *placement)
 {
     for (uint32_t v = 0; v < placement->variant_count; v++) {
         struct placement_variant *variant = &placement->variants[v];

@@ -6,7 +6,7 @@
  * Tensors whose dimensions lie in memory in another order than the model's, such as the transposed
  * expert weights of Megatron's first grouped experts. Cutting and sharding go by memory, so they are
  * done in stored coordinates, where such a tensor is an ordinary row-major one; at the end every
- * holding is turned back to the tensor's own coordinates, and its strides with it:
+ * holding is brought back to the tensor's own coordinates, and its strides with it:
  *
  *     tensor [2, 3], dims [1, 0]      stored [3, 2]    a d
  *       a b c                                          b e        elements [0, 3) in memory: a d b
@@ -24,9 +24,9 @@ enum shunt_status stored_check(const struct space *space, const struct cfg_layou
 const int64_t *stored_dims(const struct cfg_layout *layout, const struct space_family *family);
 
 /** Bring a cut that cut_build() made into stored coordinates. */
-void stored_turn(struct arena *arena, const int64_t *dims, struct cut *cut);
+void stored_permute(struct arena *arena, const int64_t *dims, struct cut *cut);
 
 /** Bring the holdings of a placement that was made from such a cut back; shapes and pads stay those of the memory. */
-void stored_turn_back(struct arena *arena, const int64_t *dims, struct placement *placement);
+void stored_unpermute(struct arena *arena, const int64_t *dims, struct placement *placement);
 
 #endif
