@@ -65,15 +65,8 @@ static bool is_kept(const struct part *part, uint32_t item)
 {
     const struct route *route = part->input->problem->route;
     const struct route_type *type = &route->types[route->item_type[item]];
-    uint32_t lo = 0, hi = type->taker_count;
-    while (lo < hi) {
-        uint32_t middle = (lo + hi) / 2;
-        if (type->takers[middle].device < part->device)
-            lo = middle + 1;
-        else
-            hi = middle;
-    }
-    return lo < type->taker_count && type->takers[lo].device == part->device && type->takers[lo].kept;
+    const struct route_member *taker = route_find_member(type->takers, type->taker_count, part->device);
+    return taker != NULL && taker->kept;
 }
 
 /** One walk over what the device has before and afterwards, both by ascending item. */

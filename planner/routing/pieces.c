@@ -94,51 +94,34 @@ static enum shunt_status intersect(struct arena *arena, const struct route *rout
     return SHUNT_OK;
 }
 
-static int compare_takers(const void *a, const void *b)
+static int compare_members(const void *a, const void *b)
 {
-    const struct route_taker *x = a, *y = b;
+    const struct route_member *x = a, *y = b;
     return (x->device > y->device) - (x->device < y->device);
 }
 
-static int compare_givers(const void *a, const void *b)
-{
-    const struct route_giver *x = a, *y = b;
-    return (x->device > y->device) - (x->device < y->device);
-}
-
-/** Devices of a placement of the old side, ascending. */
-static struct route_giver *list_holders(struct arena *arena, const struct route *route,
-                                        const struct placement *placement, uint32_t *count_out)
+/** Devices of a placement, ascending. */
+static struct route_member *list_members(struct arena *arena, const uint32_t *device_of,
+                                         const struct placement *placement, uint32_t *count_out)
 {
     *count_out = placement == NULL ? 0 : placement->member_count;
-    struct route_giver *holders = ARENA_NEW(arena, struct route_giver, *count_out);
+    struct route_member *members = ARENA_NEW(arena, struct route_member, *count_out);
     for (uint32_t m = 0; m < *count_out; m++)
-        holders[m] = (struct route_giver){.device = route->world->from_device[placement->members[m].rank],
-                                          .variant = placement->members[m].variant};
+        members[m] = (struct route_member){.device = device_of[placement->members[m].rank],
+                                           .variant = placement->members[m].variant};
     if (*count_out > 0)
-        qsort(holders, *count_out, sizeof(*holders), compare_givers);
-    return holders;
+        qsort(members, *count_out, sizeof(*members), compare_members);
+    return members;
 }
 
 static void list_givers(struct arena *arena, const struct route *route, struct route_type *type)
 {
-    type->givers = list_holders(arena, route, route_from(route, type), &type->giver_count);
+    const uint32_t *device_of = route->world->from_device;
+    type->givers = list_members(arena, device_of, route_from(route, type), &type->giver_count);
     type->owners = type->givers;
     type->owner_count = type->giver_count;
     if (type->key.derived)
-        type->owners = list_holders(arena, route, route_own(route, type), &type->owner_count);
-}
-
-static void list_takers(struct arena *arena, const struct route *route, struct route_type *type)
-{
-    const struct placement *to = route_to(route, type);
-    type->takers = ARENA_NEW(arena, struct route_taker, to->member_count);
-    type->taker_count = to->member_count;
-    for (uint32_t m = 0; m < to->member_count; m++)
-        type->takers[m] = (struct route_taker){.device = route->world->to_device[to->members[m].rank],
-                                               .variant = to->members[m].variant};
-    if (type->taker_count > 0)
-        qsort(type->takers, type->taker_count, sizeof(*type->takers), compare_takers);
+        type->owners = list_members(arena, device_of, route_own(route, type), &type->owner_count);
 }
 
 /** Both lists ascend by device: one walk finds the devices on both and marks what they keep. */
@@ -147,12 +130,12 @@ static void mark_kept(const struct route *route, struct route_type *type)
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
     uint32_t g = 0;
     for (uint32_t t = 0; t < type->taker_count && !type->key.rewritten; t++) {
-        struct route_taker *taker = &type->takers[t];
+        struct route_member *taker = &type->takers[t];
         while (g < type->giver_count && type->givers[g].device < taker->device)
             g++;
         if (g == type->giver_count)
             return;
-        struct route_giver *giver = &type->givers[g];
+        struct route_member *giver = &type->givers[g];
         if (giver->device == taker->device &&
             placement_same_content(&from->variants[giver->variant], &to->variants[taker->variant]))
             taker->kept = giver->kept = true;
@@ -186,19 +169,6 @@ static int compare_devices(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool contains(const uint32_t *sorted, uint32_t count, uint32_t value)
-{
-    uint32_t lo = 0, hi = count;
-    while (lo < hi) {
-        uint32_t middle = (lo + hi) / 2;
-        if (sorted[middle] < value)
-            lo = middle + 1;
-        else
-            hi = middle;
-    }
-    return lo < count && sorted[lo] == value;
-}
-
 /** Devices that hold a cell, ascending: those of its variant, or merged from several. */
 static uint32_t *cell_candidates(struct arena *arena, const struct route_cell *cell, uint32_t **by_variant,
                                  const uint32_t *counts, uint32_t *count_out)
@@ -220,6 +190,12 @@ static uint32_t *cell_candidates(struct arena *arena, const struct route_cell *c
     return merged;
 }
 
+/** Whether a device has a cell before, in what is read; `giver` is what it is there, or NULL. */
+static bool is_held(const struct route_cell *cell, const struct route_member *giver)
+{
+    return giver != NULL && route_find_holding(cell->holdings, cell->holding_count, giver->variant) != NULL;
+}
+
 /** Whether the new side of what the item is derived from covers a cell on the device. */
 static bool is_fresh(const struct route *route, const struct placement *fresh, const struct route_cell *cell,
                      uint32_t device)
@@ -239,9 +215,10 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
     uint32_t *candidate_counts = ARENA_NEW(arena, uint32_t, type->cell_count);
     VEC(struct route_piece) pieces = {0};
     for (uint32_t t = 0; t < type->taker_count; t++) {
-        const struct route_taker *taker = &type->takers[t];
+        const struct route_member *taker = &type->takers[t];
         if (taker->kept)
             continue;
+        const struct route_member *giver = route_find_member(type->givers, type->giver_count, taker->device);
         for (uint32_t c = 0; c < cells[taker->variant].count; c++) {
             const struct route_cell *cell = &cells[taker->variant].cells[c];
             uint32_t n = cell->number;
@@ -250,7 +227,7 @@ static void list_pieces(struct arena *arena, const struct route *route, struct r
             struct route_piece *piece = VEC_PUSH(arena, &pieces);
             piece->cell = cell;
             piece->taker = taker->device;
-            if (contains(candidates[n], candidate_counts[n], taker->device))
+            if (is_held(cell, giver))
                 continue;
             piece->fresh = is_fresh(route, route_fresh(route, type), cell, taker->device);
             if (piece->fresh)
@@ -342,7 +319,7 @@ enum shunt_status pieces_build(struct arena *arena, struct route *route, struct 
         enum shunt_status status = intersect(arena, route, type, &cells, err);
         if (status != SHUNT_OK)
             return status;
-        list_takers(arena, route, type);
+        type->takers = list_members(arena, route->world->to_device, route_to(route, type), &type->taker_count);
         mark_kept(route, type);
         list_pieces(arena, route, type, cells);
         spread_pieces(arena, &spreader, type);

@@ -34,18 +34,11 @@ struct route_cell {
     const struct route_holding *fresh; /* the same of the new side of what the item is derived from, if any */
 };
 
-/** A device that must hold a variant of a type's items afterwards. */
-struct route_taker {
+/** A device that holds a variant of a type's items. */
+struct route_member {
     uint32_t device;
     uint32_t variant;
-    bool kept; /* its old buffer is the new buffer, byte for byte (pads aside) */
-};
-
-/** A device that holds a variant of a type's items, or of what they are derived from, before. */
-struct route_giver {
-    uint32_t device;
-    uint32_t variant;
-    bool kept; /* of owners only */
+    bool kept; /* of owners and takers: the old buffer is the new buffer, byte for byte (pads aside) */
 };
 
 struct route_piece {
@@ -72,9 +65,9 @@ struct route_type {
     uint32_t *items;                /* ascending */
     uint64_t wire_bytes, new_bytes; /* sums over the items: one element of all of them when sent, and on the new side */
     uint32_t giver_count, owner_count, taker_count, piece_count, cell_count;
-    struct route_giver *givers; /* ascending device: old holders of what is read */
-    struct route_giver *owners; /* ascending device: old holders of the items; the givers, unless derived */
-    struct route_taker *takers; /* ascending device */
+    struct route_member *givers; /* ascending device: old holders of what is read */
+    struct route_member *owners; /* ascending device: old holders of the items; the givers, unless derived */
+    struct route_member *takers; /* ascending device: new holders of the items */
     struct route_piece *pieces;
     uint32_t *sources; /* device that sends, by [index in items][piece]; the taker itself for a local copy */
 };
@@ -137,6 +130,21 @@ static inline const struct placement *route_own(const struct route *route, const
 static inline const struct placement *route_fresh(const struct route *route, const struct route_type *type)
 {
     return route_placement(route->to, type->key.fresh);
+}
+
+/** The one of some members, ascending by device, that is this device; NULL if none is. */
+static inline const struct route_member *route_find_member(const struct route_member *members, uint32_t count,
+                                                           uint32_t device)
+{
+    uint32_t lo = 0, hi = count;
+    while (lo < hi) {
+        uint32_t middle = (lo + hi) / 2;
+        if (members[middle].device < device)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo < count && members[lo].device == device ? &members[lo] : NULL;
 }
 
 /** The one of some holdings that is of this variant; NULL if none is. */

@@ -76,19 +76,6 @@ static uint64_t counted_bytes(const struct side *side, enum space_side which, ui
     return side_tier(side, item) == CFG_TIER_HOST ? 0 : side->space->items[item].elem_bytes[which];
 }
 
-static bool owner_keeps(const struct route_type *type, uint32_t device)
-{
-    uint32_t lo = 0, hi = type->owner_count;
-    while (lo < hi) {
-        uint32_t middle = (lo + hi) / 2;
-        if (type->owners[middle].device < device)
-            lo = middle + 1;
-        else
-            hi = middle;
-    }
-    return lo < type->owner_count && type->owners[lo].device == device && type->owners[lo].kept;
-}
-
 /** Old and new buffers of the job's item in the sums of their devices; old ones that nobody reads. */
 static void sum_buffers(struct problem *problem, const struct job *job, const struct scratch *scratch)
 {
@@ -97,7 +84,7 @@ static void sum_buffers(struct problem *problem, const struct job *job, const st
     uint64_t old_bytes = counted_bytes(route->from, SPACE_FROM, job->item);
     uint64_t new_bytes = counted_bytes(route->to, SPACE_TO, job->item);
     for (uint32_t o = 0; o < type->owner_count; o++) {
-        const struct route_giver *owner = &type->owners[o];
+        const struct route_member *owner = &type->owners[o];
         struct problem_device *sums = &problem->devices[owner->device];
         uint64_t bytes = (uint64_t)route_own(route, type)->variants[owner->variant].elements * old_bytes;
         bool read = (scratch->reads[owner->device] && !type->key.derived) || scratch->reads_derived[owner->device];
@@ -108,21 +95,24 @@ static void sum_buffers(struct problem *problem, const struct job *job, const st
         problem->frees_unread = true;
     }
     for (uint32_t t = 0; t < type->taker_count; t++) {
-        const struct route_taker *taker = &type->takers[t];
+        const struct route_member *taker = &type->takers[t];
         problem->devices[taker->device].to +=
             (uint64_t)route_to(route, type)->variants[taker->variant].elements * new_bytes;
     }
 }
 
 /** Whether the job releases the old buffer that it reads on a device: it is not kept, and no later job reads it. */
-static bool releases(const struct route *route, const struct job *job, const struct route_giver *giver,
+static bool releases(const struct route *route, const struct job *job, const struct route_member *giver,
                      const struct scratch *scratch)
 {
     const struct route_type *type = &route->types[job->type];
     if (!scratch->reads[giver->device] || scratch->reads_derived[giver->device])
         return false;
-    uint32_t read = route->space->items[job->item].derived_from;
-    return type->key.derived ? !owner_keeps(&route->types[route->item_type[read]], giver->device) : !giver->kept;
+    if (!type->key.derived)
+        return !giver->kept;
+    const struct route_type *read = &route->types[route->item_type[route->space->items[job->item].derived_from]];
+    const struct route_member *owner = route_find_member(read->owners, read->owner_count, giver->device);
+    return owner == NULL || !owner->kept;
 }
 
 /** Merge the type's givers and takers, both ascending, into the job's memory. */
@@ -136,12 +126,12 @@ static void count_memory(struct arena *arena, const struct problem *problem, str
     uint32_t g = 0, t = 0, capacity = type->giver_count + type->taker_count;
     while (g < type->giver_count || t < type->taker_count) {
         if (t == type->taker_count || (g < type->giver_count && type->givers[g].device <= type->takers[t].device)) {
-            const struct route_giver *giver = &type->givers[g++];
+            const struct route_member *giver = &type->givers[g++];
             if (releases(route, job, giver, scratch))
                 find_memory(arena, job, giver->device, capacity)->release =
                     (uint64_t)route_from(route, type)->variants[giver->variant].elements * read_bytes;
         } else {
-            const struct route_taker *taker = &type->takers[t++];
+            const struct route_member *taker = &type->takers[t++];
             if (!taker->kept)
                 find_memory(arena, job, taker->device, capacity)->alloc =
                     (uint64_t)route_to(route, type)->variants[taker->variant].elements * new_bytes;
