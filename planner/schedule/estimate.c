@@ -16,20 +16,6 @@ struct estimator {
     uint32_t *messages; /* by device: sends and receives of the open round */
 };
 
-static void count_messages(struct arena *arena, struct estimator *estimator, const struct unit *unit, uint32_t round)
-{
-    const struct job *job = &estimator->problem->jobs[unit->job];
-    const struct route_type *type = &estimator->problem->route->types[job->type];
-    for (uint32_t p = 0; p < type->piece_count; p++) {
-        uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
-        if (source == taker || !unit_has_piece(&unit->chunking, unit->chunk, &type->pieces[p]) ||
-            !pairs_add(arena, &estimator->pairs, source, taker, round))
-            continue;
-        estimator->messages[source]++;
-        estimator->messages[taker]++;
-    }
-}
-
 static struct round_cost close_round(struct estimator *estimator)
 {
     struct ports *ports = &estimator->ports;
@@ -86,7 +72,7 @@ static void estimate_rounds(struct arena *scratch, void *context)
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
             ports_add_unit(scratch, &estimator.ports, &rounds->units[u]);
-            count_messages(scratch, &estimator, &rounds->units[u], k);
+            pairs_add_unit(scratch, &estimator.pairs, problem, &rounds->units[u], k, estimator.messages);
         }
         costs[k] = close_round(&estimator);
     }

@@ -41,22 +41,17 @@ static void find_busiest(struct loads *loads)
     }
 }
 
-static uint32_t count_messages(struct arena *arena, const struct problem *problem)
+static uint32_t most_messages(struct arena *arena, const struct problem *problem)
 {
     struct pairs pairs = {0};
-    uint32_t *messages = ARENA_NEW(arena, uint32_t, problem->route->world->device_count);
-    uint32_t most = 0;
+    uint32_t devices = problem->route->world->device_count, most = 0;
+    uint32_t *messages = ARENA_NEW(arena, uint32_t, devices);
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        const struct job *job = &problem->jobs[j];
-        const struct route_type *type = &problem->route->types[job->type];
-        for (uint32_t p = 0; p < type->piece_count; p++) {
-            uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
-            if (source == taker || !pairs_add(arena, &pairs, source, taker, 0))
-                continue;
-            most = ++messages[source] > most ? messages[source] : most;
-            most = ++messages[taker] > most ? messages[taker] : most;
-        }
+        const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1}};
+        pairs_add_unit(arena, &pairs, problem, &whole, 0, messages);
     }
+    for (uint32_t d = 0; d < devices; d++)
+        most = messages[d] > most ? messages[d] : most;
     return most;
 }
 
@@ -88,6 +83,6 @@ struct loads *loads_build(struct arena *arena, const struct problem *problem, ui
     loads->begin = begin.items;
     loads->loads = list.items;
     find_busiest(loads);
-    loads->most_messages = count_messages(arena, problem);
+    loads->most_messages = most_messages(arena, problem);
     return loads;
 }

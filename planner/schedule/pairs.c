@@ -35,3 +35,18 @@ bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32
     *slot = (struct pair_slot){.pair = ((uint64_t)source << 32 | taker) + 1, .round = round};
     return true;
 }
+
+void pairs_add_unit(struct arena *arena, struct pairs *pairs, const struct problem *problem, const struct unit *unit,
+                    uint32_t round, uint32_t *messages)
+{
+    const struct job *job = &problem->jobs[unit->job];
+    const struct route_type *type = &problem->route->types[job->type];
+    for (uint32_t p = 0; p < type->piece_count; p++) {
+        uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
+        if (source == taker || !unit_has_piece(&unit->chunking, unit->chunk, &type->pieces[p]) ||
+            !pairs_add(arena, pairs, source, taker, round))
+            continue;
+        messages[source]++;
+        messages[taker]++;
+    }
+}

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "util/arena.h"
+#include "schedule/rounds.h"
 
 struct pair_slot {
     uint64_t pair; /* source << 32 | taker, plus 1; 0: free */
@@ -21,5 +21,9 @@ struct pairs {
 
 /** @return whether the pair was not there in this round yet */
 bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round);
+
+/** Add one to both devices' `messages` for each pair of a unit that was not there in this round yet. */
+void pairs_add_unit(struct arena *arena, struct pairs *pairs, const struct problem *problem, const struct unit *unit,
+                    uint32_t round, uint32_t *messages);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "space/listing.h"
 
-#include <string.h>
-
 #include "space/experts.h"
 #include "space/stages.h"
 
@@ -13,15 +11,6 @@ static bool is_trainable(const struct space_family *family)
 
 /* ---- order ------------------------------------------------------------------- */
 
-static uint32_t find_family(const struct space *space, const char *name)
-{
-    for (uint32_t f = 0; f < space->family_count; f++) {
-        if (strcmp(space->families[f].name, name) == 0)
-            return f;
-    }
-    return UINT32_MAX;
-}
-
 static enum shunt_status order_as_listed(struct listing *listing, struct shunt_err *err)
 {
     const struct cfg_layout *layout = listing->input->layout;
@@ -29,14 +18,14 @@ static enum shunt_status order_as_listed(struct listing *listing, struct shunt_e
     const struct space *space = listing->input->space;
     bool *seen = ARENA_NEW(listing->arena, bool, space->family_count);
     for (uint32_t i = 0; i < shard->order_count; i++) {
-        uint32_t f = find_family(space, shard->order[i]);
-        if (f == UINT32_MAX || !is_trainable(&space->families[f]) || seen[f])
+        const struct space_family *family = space_find_family(space, shard->order[i]);
+        if (family == NULL || !is_trainable(family) || seen[family - space->families])
             return shunt_fail(err, SHUNT_ERR_INPUT,
                               "%s:%u:%u: shard.order[%u]: found \"%.200s\", expected each trainable tensor of %s once",
                               layout->path, shard->order_pos.line, shard->order_pos.column, i, shard->order[i],
                               space->model->name);
-        seen[f] = true;
-        listing->order[listing->order_count++] = f;
+        seen[family - space->families] = true;
+        listing->order[listing->order_count++] = (uint32_t)(family - space->families);
     }
     for (uint32_t f = 0; f < space->family_count; f++) {
         if (is_trainable(&space->families[f]) && !seen[f])

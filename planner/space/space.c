@@ -343,6 +343,15 @@ static char *replace_mark(struct arena *arena, char *text, const char *mark, int
     return out;
 }
 
+const struct space_family *space_find_family(const struct space *space, const char *name)
+{
+    for (uint32_t f = 0; f < space->model->tensor_count; f++) {
+        if (strcmp(space->families[f].name, name) == 0)
+            return &space->families[f];
+    }
+    return NULL;
+}
+
 char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer, int64_t expert)
 {
     char *name = arena_strdup(arena, family->name);

@@ -107,6 +107,9 @@ static inline uint32_t space_item(const struct space_family *family, uint32_t la
     return family->item_begin + (layer_index * family->expert_count + expert) * family->state_count;
 }
 
+/** The family of the model's tensors that the model writes so; NULL if there is none. */
+const struct space_family *space_find_family(const struct space *space, const char *name);
+
 /** Global name of a tensor of a family ("layer.7.moe.expert.3.down.weight"). */
 char *space_tensor_name(struct arena *arena, const struct space_family *family, int64_t layer, int64_t expert);
 

@@ -3,20 +3,11 @@
 
 #include <string.h>
 
-static const struct space_family *find_family(const struct space *space, const char *name)
-{
-    for (uint32_t f = 0; f < space->model->tensor_count; f++) {
-        if (strcmp(space->families[f].name, name) == 0)
-            return &space->families[f];
-    }
-    return NULL;
-}
-
 enum shunt_status stored_check(const struct space *space, const struct cfg_layout *layout, struct shunt_err *err)
 {
     for (uint32_t s = 0; s < layout->storage_count; s++) {
         const struct cfg_storage *storage = &layout->storage[s];
-        const struct space_family *family = find_family(space, storage->tensor);
+        const struct space_family *family = space_find_family(space, storage->tensor);
         struct cfg_pos pos = storage->pos;
         if (family == NULL)
             return shunt_fail(err, SHUNT_ERR_INPUT,
