@@ -12,11 +12,6 @@ struct storing_record {
     struct manifest_file file;
 };
 
-static enum shunt_status poll_world(void *ctx, struct shunt_err *err)
-{
-    return shunt_world_poll(ctx, err);
-}
-
 static enum shunt_status vote(struct storing *storing, const char *what, world_judge judge, void *ctx,
                               struct shunt_err *err)
 {
@@ -116,7 +111,7 @@ enum shunt_status storing_begin(struct storing *storing, const struct options *o
                                 const struct shunt_plan *first, const struct shunt_plan *last, struct shunt_err *err)
 {
     enum shunt_status st = SHUNT_OK;
-    *storing = (struct storing){.options = options, .world = world, .poll = {.ctx = world, .poll = poll_world}};
+    *storing = (struct storing){.options = options, .world = world, .poll = contents_poll_world(world)};
     storing->records = calloc(world->transport->local_count, sizeof(*storing->records));
     if (storing->records == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");

@@ -48,11 +48,6 @@ static void round_done(void *ctx, uint32_t device, uint32_t round, uint32_t roun
         worker->sink->progress(worker->sink->ctx, worker->plan, device, round, round_count);
 }
 
-static enum shunt_status poll_world(void *ctx, struct shunt_err *err)
-{
-    return shunt_world_poll(((struct worker *)ctx)->world, err);
-}
-
 /* ---- opening -------------------------------------------------------------------- */
 
 static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
@@ -105,7 +100,7 @@ static enum shunt_status bind_old_side(struct local *local, struct shunt_err *er
 
 static enum shunt_status give_contents(struct worker *worker, struct local *local, struct shunt_err *err)
 {
-    struct contents_poll poll = {.ctx = worker, .poll = poll_world};
+    struct contents_poll poll = contents_poll_world(worker->world);
     if (worker->options->fill) {
         meet_beat(worker->world->meet, MEET_FILLING, 0);
         return contents_fill(local->exec, worker->options->seed, &poll, err);
@@ -160,7 +155,7 @@ static enum shunt_status move(struct worker *worker, struct shunt_err *err)
 
 static enum shunt_status check_locals(struct worker *worker, struct shunt_err *err)
 {
-    struct contents_poll poll = {.ctx = worker, .poll = poll_world};
+    struct contents_poll poll = contents_poll_world(worker->world);
     struct contents_expect expect = {.seed = worker->options->seed};
     enum shunt_status st = SHUNT_OK;
     for (uint32_t i = 0; i < worker->count && st == SHUNT_OK; i++) {

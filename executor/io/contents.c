@@ -28,6 +28,16 @@ struct job {
     uint64_t since_poll;
 };
 
+static enum shunt_status poll_world(void *ctx, struct shunt_err *err)
+{
+    return shunt_world_poll(ctx, err);
+}
+
+struct contents_poll contents_poll_world(struct shunt_world *world)
+{
+    return (struct contents_poll){.ctx = world, .poll = poll_world};
+}
+
 static enum shunt_status job_poll(struct job *job, uint64_t bytes, struct shunt_err *err)
 {
     job->since_poll += bytes;

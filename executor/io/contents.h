@@ -12,6 +12,9 @@ struct contents_poll {
     enum shunt_status (*poll)(void *ctx, struct shunt_err *err);
 };
 
+/** The work ends when the world does: its shunt_world_poll(). */
+struct contents_poll contents_poll_world(struct shunt_world *world);
+
 /**
  * Pattern in every holding of the bound old-side buffers; in every other byte (pads) 0xEE, which no
  * move may carry over, and zero in kept buffers, whose pads are the new side's too.
