@@ -5,25 +5,13 @@
 #ifndef SHUNT_TESTS_ERROR_ROWS_H
 #define SHUNT_TESTS_ERROR_ROWS_H
 
-enum kind { MODEL, CLUSTER, LAYOUT, LADDER, INDEX };
+#include "config/documents.h"
 
 struct error_row {
     enum kind kind;
     const char *text;
     const char *want; /* behind the file name */
 };
-
-/* Lines 1 to 2; the rest of a row starts on line 3. */
-#define LAYOUT_HEAD   "kind: layout\nname: x\n"
-/* Lines 1 to 3; a complete layout but for what follows. */
-#define LAYOUT_BASE   LAYOUT_HEAD "parallel: {tp: 2, pp: 2}\n"
-/* Lines 1 to 4; tensors follow. */
-#define MODEL_HEAD    "kind: model\nname: m\nlayers: 4\ntensors:\n"
-/* Lines 1 to 5; tensors follow. */
-#define MODEL_EXPERTS "kind: model\nname: m\nlayers: 4\nexperts: 16\ntensors:\n"
-#define MODEL_TENSOR  MODEL_HEAD "- {name: t, shape: [2], stage: all}\n"
-#define CLUSTER_BASE                                                                                                   \
-    "kind: cluster\nname: c\ndevices_per_node: 8\nlinks: {intra_node: 2 GB/s, inter_node: 1 GB/s}\ncopy: 1 GB/s\n"
 
 #define COUNT_20 "expected a count from 1 to 1048576"
 

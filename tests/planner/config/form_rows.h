@@ -4,16 +4,8 @@
 
 #include "config/error_rows.h"
 
-/* Lines 1 to 4; rules follow on line 5. */
-#define MESH_HEAD      LAYOUT_HEAD "mesh: {names: [dp, tp], shape: [4, 2]}\nplacements:\n"
-/* Lines 1 to 5; a complete layout but for what follows. */
-#define MESH_BASE      MESH_HEAD "- {placements: [\"Shard(0)\", Replicate]}\n"
 /* One rule on line 5 whose first placement is given. */
 #define MESH_PLACED(p) MESH_HEAD "- {placements: [" p ", Replicate]}\n"
-/* Lines 1 to 4; entries follow on line 5. */
-#define HOLD_HEAD      LAYOUT_HEAD "ranks: 4\nholdings:\n"
-/* Lines 1 to 5; a complete layout but for what follows. */
-#define HOLD_BASE      HOLD_HEAD "- {ranks: 0-3, tensor: a, states: [param], shape: [4, 2], boxes: [\"0:4, 0:2\"]}\n"
 /* One entry on line 5 with the given ranks, states, shape, boxes. */
 #define HOLD_RANKS(r)  HOLD_HEAD "- {ranks: " r ", tensor: a, states: [param], shape: [4], boxes: [\"0:4\"]}\n"
 #define HOLD_STATES(s) HOLD_HEAD "- {ranks: 0, tensor: a, states: " s ", shape: [4], boxes: [\"0:4\"]}\n"

@@ -1,37 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Ladders and indices of plans: what is refused, one a row, and one of each that is accepted. */
+/* Ladders and indices of plans: what is refused, one a row. */
 
 #ifndef SHUNT_TESTS_LADDER_ROWS_H
 #define SHUNT_TESTS_LADDER_ROWS_H
 
 #include "error_rows.h"
 
-/* Lines 1 to 3; steps follow. */
-#define LADDER_HEAD "kind: ladder\nname: l\nsteps:\n"
-
 #define FILE_NAME "expected 1 to 100 letters, digits, `.`, `_` or `-`, the first no `.` or `-`"
-
-#define HEX_16(c) c c c c c c c c c c c c c c c c
-#define HEX_64(c) HEX_16(c) HEX_16(c) HEX_16(c) HEX_16(c)
-
-#define INDEX_HEAD "{\"kind\": \"index\", \"ladder\": \"no\", \"plans\": [\n"
-/* One line: an entry up to its counts. */
-#define INDEX_TEXTS(name, file, model)                                                                                 \
-    "{\"name\": \"" name "\", \"plan\": \"" file "\", \"plan_id\": \"" HEX_64("0") "\", \"compiler\": \"" HEX_64(      \
-        "c") "\", \"model\": \"" model                                                                                 \
-             "\", \"from\": \"f\", \"to\": \"t\", \"cluster\": \"c\", \"model_digest\": \"" HEX_64(                    \
-                 "1") "\", \"from_digest\": \"" HEX_64("a") "\", \"to_digest\": \"" HEX_64("b") "\", "                 \
-                                                                                                "\"move_digest\": "    \
-                                                                                                "\"" HEX_64(           \
-                                                                                                    "e") "\", "        \
-                                                                                                         "\"cluster_"  \
-                                                                                                         "digest\": "  \
-                                                                                                         "\"" HEX_64(  \
-                                                                                                             "d") "\"" \
-                                                                                                                  ","  \
-                                                                                                                  " "
-#define INDEX_COUNTS(bytes) "\"bytes\": " bytes ", \"devices\": 8, \"rounds\": 9, \"moved\": 10, \"peak\": 11}"
 
 static const struct error_row ladder_rows[] = {
     {LADDER, "kind: ladder\nname: l\nsteps: []\n",
@@ -66,18 +42,5 @@ static const struct error_row ladder_rows[] = {
     {INDEX, INDEX_HEAD "{\"plan_id\": \"" HEX_64("A") "\"}]}\n", "expected a digest of 64 hexadecimal digits"},
     {INDEX, INDEX_HEAD "{\"plan_id\": \"" HEX_64("a") "0\"}]}\n", "expected a digest of 64 hexadecimal digits"},
 };
-
-static const char full_ladder[] = LADDER_HEAD "  - name: a.b-c_1\n"
-                                              "    from: ../x.yaml\n"
-                                              "    to: w\n"
-                                              "    cluster: h100\n"
-                                              "    cap: 60 GiB\n"
-                                              "    staging: 512 MiB\n"
-                                              "  - {name: b, from: x.yaml, to: ../y.yaml}\n";
-
-static const char full_index[] =
-    INDEX_HEAD INDEX_TEXTS("1", "1.plan", "a \\\"b\\\" / \\\\c\\u00e9") "\"cap\": 0, \"staging\": 3, " INDEX_COUNTS(
-        "9223372036854775807") ",\n" INDEX_TEXTS("b", "b.plan", "m") "\"bytes\": 1, \"devices\": 8, \"rounds\": 9, "
-                                                                     "\"moved\": 0, \"peak\": 11}\n]}\n";
 
 #endif
