@@ -16,6 +16,16 @@ def sizes(world: int, tp: int = 1, pp: int = 1, cp: int = 1, ep: int = 1, etp: i
     return words + (f" --expert-tensor-parallel-size {etp}" if etp is not None else "")
 
 
+TRANSPOSED = [{"tensor": f"layer.{{i}}.moe.expert.{{e}}.{part}.weight", "dims": ["1", "0"]}
+              for part in ("gate_up", "down")]  # fmt: skip
+
+
+def experts_of(how: str | None) -> dict[str, object]:
+    """The document of Mixtral on 8 ranks, ep 4, with a distributed optimizer."""
+    shard = {"rule": "megatron"} | ({"experts": how} if how is not None else {})
+    return {"model": "mixtral-8x7b", "parallel": {"tp": 1, "ep": 4, "dp": 8, "pp": 1}, "shard": shard}
+
+
 # name: (arguments, what the document must say; `state` is ADAM where it is not there)
 ACCEPTED: dict[str, tuple[str, dict[str, object]]] = {
     "one rank, fp32": ("--world 1", {"parallel": {"tp": 1, "dp": 1, "pp": 1}, "state": PLAIN}),
@@ -98,8 +108,31 @@ ACCEPTED: dict[str, tuple[str, dict[str, object]]] = {
         "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
         "--num-virtual-stages-per-pipeline-rank 4",
         {"model": "qwen3-235b-a22b", "parallel": {"tp": 2, "ep": 32, "dp": 16, "pp": 8, "etp": 1, "vpp": 4},
-         "shard": {"rule": "megatron", "bucket": "40000000"},
+         "shard": {"rule": "megatron", "bucket": "40000000", "experts": "sequential"},
          "pipeline": {"count_embedding": "true", "count_loss": "true"}}),
+    "experts one by one": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --use-distributed-optimizer --model mixtral-8x7b", experts_of("sequential")),
+    "experts one by one, as arguments say": (
+        sizes(8) + " --bf16 --use-distributed-optimizer --num-experts 8",
+        {"parallel": {"tp": 1, "dp": 8, "pp": 1}, "shard": {"rule": "megatron", "experts": "sequential"}}),
+    "experts grouped": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --use-distributed-optimizer --model mixtral-8x7b --moe-grouped-gemm",
+        experts_of(None)),
+    "experts in one tensor": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --use-distributed-optimizer --model mixtral-8x7b --moe-grouped-gemm "
+        "--moe-single-grouped-weight", experts_of("stacked")),
+    "experts of the first grouped GEMM": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --use-distributed-optimizer --model mixtral-8x7b --moe-grouped-gemm "
+        "--moe-use-legacy-grouped-gemm", {**experts_of("stacked"), "storage": TRANSPOSED}),
+    "experts of the first grouped GEMM, whole states": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --model mixtral-8x7b --moe-grouped-gemm --moe-use-legacy-grouped-gemm",
+        {**experts_of(None), "shard": None, "storage": TRANSPOSED}),
+    "no experts, no order of them": (
+        sizes(8) + " --bf16 --use-distributed-optimizer --model llama-3-8b",
+        {"model": "llama-3-8b", "parallel": {"tp": 1, "dp": 8, "pp": 1}, "shard": {"rule": "megatron"}}),
+    "torch fsdp2": (
+        sizes(8, 2) + " --bf16 --use-torch-fsdp2 --model llama-3-8b",
+        {"model": "llama-3-8b", "parallel": {"tp": 2, "dp": 4, "pp": 1}, "shard": {"rule": "fsdp2"}}),
     "the other order": (
         sizes(16, 2, 2) + " --bf16 --use-tp-pp-dp-mapping",
         {"parallel": {"tp": 2, "dp": 4, "pp": 2}, "order": "tp-cp-ep-pp-dp"}),
@@ -142,7 +175,30 @@ ACCEPTED: dict[str, tuple[str, dict[str, object]]] = {
 
 # name: (arguments, texts of the message)
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "torch fsdp2": ("--world 8 --use-torch-fsdp2", ("--use-torch-fsdp2", "not supported")),
+    "torch fsdp2 with stages": (sizes(8, 1, 2) + " --use-torch-fsdp2", (PP, "found 2", "1 beside `--use-torch-fsdp2`")),
+    "torch fsdp2 with experts": (sizes(8, 1, 1, 1, 2) + " --use-torch-fsdp2", (EP, "1 beside `--use-torch-fsdp2`")),
+    "torch fsdp2 beside a distributed optimizer": (
+        "--world 8 --bf16 --use-torch-fsdp2 --use-distributed-optimizer",
+        ("--use-distributed-optimizer", "beside `--use-torch-fsdp2`", "one or the other")),
+    "torch fsdp2 with instances": (
+        "--world 8 --use-torch-fsdp2 --num-distributed-optimizer-instances 2",
+        ("--num-distributed-optimizer-instances", "1 beside `--use-torch-fsdp2`")),
+    "the first grouped GEMM without a model": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --num-experts 8 --moe-grouped-gemm --moe-use-legacy-grouped-gemm",
+        ("--moe-use-legacy-grouped-gemm", "--model with experts", "`storage`")),
+    "the first grouped GEMM with biases": (
+        sizes(8, 1, 1, 1, 4) + " --bf16 --model gpt-oss-120b --moe-grouped-gemm --moe-use-legacy-grouped-gemm",
+        ("--moe-use-legacy-grouped-gemm", "experts with biases")),
+    "two ways to stack experts": (
+        sizes(8, 1, 1, 1, 4) + f" --bf16 {DIST} --model mixtral-8x7b --moe-grouped-gemm "
+        "--moe-use-legacy-grouped-gemm --moe-single-grouped-weight",
+        ("--moe-use-legacy-grouped-gemm", "--moe-single-grouped-weight", "one or the other")),
+    "weights in one tensor, biases apart": (
+        sizes(8, 1, 1, 1, 4) + f" --bf16 {DIST} --model gpt-oss-120b --moe-grouped-gemm --moe-single-grouped-weight",
+        ("--moe-single-grouped-weight", "biases apart")),
+    "biases in one tensor alone": (
+        sizes(8, 1, 1, 1, 4) + f" --bf16 {DIST} --model gpt-oss-120b --moe-grouped-gemm --moe-single-grouped-bias",
+        ("--moe-single-grouped-bias", "without the weights")),
     "megatron fsdp": ("--world 8 --use-megatron-fsdp", ("--use-megatron-fsdp", "not supported")),
     "custom fsdp": ("--world 8 --use-custom-fsdp", ("--use-custom-fsdp", "not supported")),
     "an unknown option that may move state": ("--world 8 --new-sharding-way 3", ("--new-sharding-way", "may move")),

@@ -238,13 +238,25 @@ def check_hf_input() -> None:
     assert "\nname: model-7b\n" in good("hf", named).out
 
 
+def check_hf_include() -> None:
+    """State beside the tensors is asked for by name, and its lack is said."""
+    source = put("beside.json", json.dumps(hf_tensors.SMALL["llama"]))
+    plain, full = good("hf", source), good("hf", source, "--include", "megatron-state")
+    assert "--include megatron-state" in plain.err and "optimizer.step" in plain.out, plain.err
+    assert "\ninclude: megatron-state\n" in full.out and "scalars:" not in full.out and full.err == "", full.out
+    shunt_loads_model(put("beside.yaml", full.out))
+    says(convert("hf", source, "--include", "deepspeed"), 2, "--include", "megatron-state")
+
+
 # ---- megatron ------------------------------------------------------------------------------------------
 
 
 def strings(value: object) -> object:
     """With numbers as texts, as the YAML reader gives them."""
     if isinstance(value, dict):
-        return {key: strings(entry) for key, entry in value.items()}
+        return {key: strings(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [strings(entry) for entry in value]
     return str(value)
 
 
@@ -302,6 +314,12 @@ def check_notes() -> None:
         assert text in run.err, run.err
     run = good("megatron", *"--world 8 --bf16 --use-distributed-optimizer --ddp-num-buckets 3".split())
     assert "--ddp-num-buckets: has no effect here" in run.err, run.err
+    version = "for an earlier one add `expert_buffer: ep`"
+    words = rows.sizes(8, 2, etp=1) + " --bf16 --use-distributed-optimizer --num-experts 8"
+    assert version in good("megatron", *words.split()).err
+    assert version not in good("megatron", *words.replace("--num-experts 8", "").split()).err
+    streams = good("megatron", *"--world 8 --bf16 --data-parallel-random-init".split()).err
+    assert "--data-parallel-random-init: random streams differ" in streams and "per [pp, dp]" in streams, streams
 
 
 def check_references() -> None:
@@ -581,7 +599,7 @@ def tests() -> list[tuple[str, Callable[[], None]]]:
     each("hf", check_model, configs.MODELS)
     out.extend([("hf: variants", check_variants), ("hf: hybrid variants", check_hybrid_variants)])
     each("hf refuses", check_hf_refused, range(len(HF_REFUSED)), lambda k: " ".join(map(str, HF_REFUSED[k][:2])))
-    out.append(("hf: input", check_hf_input))
+    out.extend([("hf: input", check_hf_input), ("hf: include", check_hf_include)])
     each("megatron", check_accepted, rows.ACCEPTED)
     each("megatron refuses", check_refused, rows.REFUSED)
     each("megatron yaml", check_yaml, rows.YAML)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from . import checkpoint, hf, megatron, megatron_help
 from .errors import ConvertError, Usage, write_text
-from .model import render
+from .model import INCLUDES, render
 
 ENDING = """exit codes:
   0  done
@@ -71,8 +71,10 @@ def run_hf(words: list[str]) -> None:
     options.add_argument("-o", dest="output", metavar="MODEL.yaml", help="write there, in place of stdout")
     options.add_argument("--name", help="name of the model, in place of one from the config")
     options.add_argument("--no-mtp", action="store_true", help="without the multi-token prediction block")
+    options.add_argument("--include", choices=INCLUDES, help="state beside the tensors that a Megatron job keeps, "
+                         "in place of three scalars that every trainer has")  # fmt: skip
     given = options.parse_args(words)
-    model, notes = hf.convert(given.config, given.name, given.no_mtp)
+    model, notes = hf.convert(given.config, given.name, given.no_mtp, given.include)
     say(notes)
     put(given.output, render(model))
 

@@ -319,7 +319,9 @@ def default_name(fields: Fields, model_type: str) -> str:
     return last or model_type.replace("_", "-")
 
 
-def convert(path: str, name: str | None, drop_mtp: bool = False) -> tuple[Model, list[str]]:
+def convert(
+    path: str, name: str | None, drop_mtp: bool = False, include: str | None = None
+) -> tuple[Model, list[str]]:
     """The document, and notes for the reader."""
     fields = load(path)
     model_type = fields.values.get("model_type")
@@ -336,4 +338,8 @@ def convert(path: str, name: str | None, drop_mtp: bool = False) -> tuple[Model,
     remark = f"{weights:,} parameters" + (f", and {buffers:,} elements of buffers" if buffers else "")
     title = name or default_name(fields, model_type)
     remarks = (f"{title}: {remark}.", f"Made from a Hugging Face config of type {model_type}.")
-    return Model(**{**model.__dict__, "name": title, "remarks": remarks}), notes
+    beside: dict[str, object] = {"include": include, "scalars": ()} if include is not None else {}
+    if include is None:
+        notes.append(f"{path}: beside the tensors the document has {', '.join(SCALARS)} only; `--include "
+                     "megatron-state` adds random streams and the rest of what a Megatron job keeps")
+    return Model(**{**model.__dict__, "name": title, "remarks": remarks, **beside}), notes

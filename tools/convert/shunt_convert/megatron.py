@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from . import megatron_args as arguments
+from . import megatron_experts as experts
 from . import model as models
 from . import pipeline, yaml_out
 from .errors import Usage, quoted
@@ -76,10 +77,10 @@ def check_grid(options: Options, at: Grid) -> None:
         size = at.tp if of == "tensor_model_parallel_size" else at.etp
         if given is not None and str(given.value) not in (str(size), "None"):
             options.refuse(given.shown, quoted(str(given.value)), f"{size}: {arguments.SLICED}")
-    experts = options.count("num_experts")
-    if experts and experts % at.ep != 0:
-        options.refuse(options.shown("num_experts"), experts, f"a multiple of ep, which is {at.ep}")
-    if options.flag("use_tp_pp_dp_mapping") and at.pp > 1 and (experts or at.ep > 1) and at.dp() != at.expert_dp():
+    count = options.count("num_experts")
+    if count and count % at.ep != 0:
+        options.refuse(options.shown("num_experts"), count, f"a multiple of ep, which is {at.ep}")
+    if options.flag("use_tp_pp_dp_mapping") and at.pp > 1 and (count or at.ep > 1) and at.dp() != at.expert_dp():
         expected = f"dp {at.dp()} to be expert dp {at.expert_dp()}, as experts ask for in this order"
         options.refuse(options.shown("use_tp_pp_dp_mapping"), "it", expected)
 
@@ -227,7 +228,9 @@ def check_ends(options: Options, at: Grid, layers: int, vpp: int, part: Split) -
 
 
 def shard(options: Options, at: Grid, part: Split, model: Model | None, notes: list[str]) -> dict[str, object]:
-    """The `shard` part of a layout; empty without a distributed optimizer."""
+    """The `shard` part of a layout; empty where nothing is cut over data-parallel ranks."""
+    if options.flag("use_torch_fsdp2"):
+        return fsdp2(options, at)
     instances = options.count("num_distributed_optimizer_instances", 1) or 1
     if not options.flag("use_distributed_optimizer"):
         if instances > 1:
@@ -243,11 +246,37 @@ def shard(options: Options, at: Grid, part: Split, model: Model | None, notes: l
     entries |= {"bucket": size} if size is not None else {}
     if options.flag("ddp_pad_buckets_for_high_nccl_busbw"):
         entries["pad_high_bandwidth"] = True
+    entries |= of_experts(options, at, model, notes)
     if options.flag("overlap_param_gather"):
         overlap = options.shown("overlap_param_gather")
         notes.append(f"{options.source}: {overlap}: weights are current on their owner only; gather them before a "
                      "move, or add `current: owner`")
     return entries
+
+
+def fsdp2(options: Options, at: Grid) -> dict[str, object]:
+    """Megatron's wrapper of PyTorch's `fully_shard`, over dp times cp, which goes with few other options."""
+    shown = options.shown("use_torch_fsdp2")
+    for name, size in (("pipeline_model_parallel_size", at.pp), ("expert_model_parallel_size", at.ep)):
+        if size > 1:
+            options.refuse(options.shown(name), size, f"1 beside `{shown}`")
+    for name in ("use_distributed_optimizer", "fp16"):
+        exclude(options, present(options, (name,)), ["use_torch_fsdp2"])
+    instances = options.count("num_distributed_optimizer_instances", 1) or 1
+    if instances > 1:
+        options.refuse(options.shown("num_distributed_optimizer_instances"), instances, f"1 beside `{shown}`")
+    return {"rule": "fsdp2"}
+
+
+def of_experts(options: Options, at: Grid, model: Model | None, notes: list[str]) -> dict[str, object]:
+    """What `shard` says of experts, where it is not the default."""
+    if not experts.there_are(options, model, at.ep):
+        return {}
+    if at.ep == 1 and at.etp != at.tp:
+        notes.append(f"{options.source}: ep 1 and etp {at.etp} unlike tp {at.tp}: experts have buffers of their own in "
+                     "Megatron core_v0.19 and later only; for an earlier one add `expert_buffer: ep` to `shard`")
+    order = experts.order(options, model)
+    return {"experts": order} if order != "grouped" else {}
 
 
 def bucket(options: Options, at: Grid, part: Split, model: Model | None, notes: list[str]) -> int | None:
@@ -409,15 +438,15 @@ def states(options: Options, notes: list[str]) -> dict[str, object]:
 
 def fit(options: Options, at: Grid, model: Model) -> None:
     """What the sizes and the model must have in common; `shunt` checks the rest of it, tensor by tensor."""
-    heads, kv_heads, experts = model.heads, model.kv_heads, model.experts or 1
+    heads, kv_heads, count = model.heads, model.kv_heads, model.experts or 1
     tp_shown = options.shown("tensor_model_parallel_size")
     if heads is not None and heads % at.tp != 0:
         options.refuse(tp_shown, at.tp, f"a divisor of {heads}, the heads of model {model.name}")
     elif kv_heads is not None and kv_heads % at.tp != 0 and at.tp % kv_heads != 0:
         options.refuse(tp_shown, at.tp, f"a divisor or a multiple of {kv_heads}, the kv heads of model {model.name}")
-    if experts % at.ep != 0:
+    if count % at.ep != 0:
         found = options.shown("expert_model_parallel_size")
-        options.refuse(found, at.ep, f"a divisor of {experts}, the experts of model {model.name}")
+        options.refuse(found, at.ep, f"a divisor of {count}, the experts of model {model.name}")
     if options.count("num_experts") not in (None, model.experts, 0):
         found = options.shown("num_experts")
         options.refuse(found, options.count("num_experts"), f"{model.experts or 'none'}, as model {model.name} has")
@@ -472,7 +501,8 @@ def known_layers(options: Options, model: Model | None) -> int | None:
     return model.layers if model is not None else given
 
 
-def render(own: dict[str, str], parts: dict[str, dict[str, object]], order: str | None) -> str:
+def render(own: dict[str, str], parts: dict[str, dict[str, object]], order: str | None,
+           storage: list[dict[str, object]]) -> str:  # fmt: skip
     """The document."""
     lines = ["kind: layout", f"name: {yaml_out.text(own.get('name') or title(parts['parallel']))}"]
     for key in ("model", "cluster"):
@@ -480,8 +510,11 @@ def render(own: dict[str, str], parts: dict[str, dict[str, object]], order: str 
             lines.append(f"{key}: {yaml_out.text(reference(own[key], own.get('output')))}")
     lines += yaml_out.folded(parts["parallel"], "parallel: ")
     lines += [f"order: {order}"] if order is not None else []
-    for key in ("pipeline", "shard", "vocab", "state"):
+    for key in ("pipeline", "shard", "vocab"):
         lines += yaml_out.folded(parts[key], f"{key}: ") if parts[key] else []
+    lines += ["storage:"] if storage else []
+    lines += [f"  - {yaml_out.flow(entry)}" for entry in storage]
+    lines += yaml_out.folded(parts["state"], "state: ")
     if "devices" in own:
         lines.append(f"devices: {yaml_out.text(own['devices'], quoted=True)}")
     return "\n".join(lines) + "\n"
@@ -517,11 +550,15 @@ def convert(words: list[str]) -> tuple[str | None, str, list[str]]:
         "vocab": vocabulary(options, at),
         "state": states(options, notes),
     }
+    storage = experts.storage(options, model)
+    if options.flag("data_parallel_random_init"):
+        notes.append(f"{options.source}: {options.shown('data_parallel_random_init')}: random streams differ from dp "
+                     "rank to dp rank; the model needs an `other_state` entry of its own for them, per [pp, dp]")
     if model is not None:
         fit(options, at, model)
     options.finish()
     order = "tp-cp-ep-pp-dp" if options.flag("use_tp_pp_dp_mapping") else None
-    return own.get("output"), render(own, parts, order), notes
+    return own.get("output"), render(own, parts, order, storage), notes
 
 
 def ignored(options: Options, strays: list[str]) -> list[str]:

@@ -28,7 +28,8 @@ FLAGS = {
     "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step",
     "ddp_pad_buckets_for_high_nccl_busbw", "use_tp_pp_dp_mapping", "untie_embeddings_and_output_weights",
     "bf16", "fp16", "use_precision_aware_optimizer", "store_param_remainders", "should_pad_vocab",
-    "optimizer_cpu_offload",
+    "optimizer_cpu_offload", "use_torch_fsdp2", "data_parallel_random_init", "moe_grouped_gemm",
+    "moe_use_legacy_grouped_gemm", "moe_single_grouped_weight", "moe_single_grouped_bias",
 }  # fmt: skip
 TEXTS = {
     "pipeline_model_parallel_layout", "hybrid_layer_pattern", "optimizer", "mixed_precision",
@@ -50,19 +51,17 @@ ALIASES = {
 
 SLICED = "weights cut below tensor parallelism are not supported"
 QUANTIZED = "quantized weights are not supported"
-STACKED = "experts in one tensor are not supported"
 INTERLEAVED = "rows of gate and up in turn are not supported"
 PARTED = "encoder and decoder apart are not supported"
 FSDP = "not supported"
 
 # name: why, whatever the value is, unless it is null, false, or one of 0 and 1 for a number
 REFUSED = {
-    "use_torch_fsdp2": FSDP, "use_megatron_fsdp": FSDP, "use_custom_fsdp": FSDP,
+    "use_megatron_fsdp": FSDP, "use_custom_fsdp": FSDP,
     "model_parallel_size": "not supported; write tensor_model_parallel_size",
     "fp8_param_gather": QUANTIZED, "fp8_param": QUANTIZED, "fp4_param_gather": QUANTIZED, "fp4_param": QUANTIZED,
     "reuse_grad_buf_for_mxfp8_param_ag": QUANTIZED,
     "gtp_weight_remat_size": SLICED, "expert_gtp_weight_remat_size": SLICED,
-    "moe_single_grouped_weight": STACKED, "moe_single_grouped_bias": STACKED,
     "moe_mlp_glu_interleave_size": INTERLEAVED, "moe_shared_expert_glu_interleave_size": INTERLEAVED,
     "moe_extended_tp": "not supported; write expert_tensor_parallel_size",
     "cpu_offloading_weights": "weights on the host are not supported",
@@ -91,7 +90,7 @@ MODEL_MATTERS = {
 
 # names that sound as if they moved state, and do not
 HARMLESS = re.compile(
-    r"""(sequence_parallel | data_parallel_random_init | .*data_parallel_sharding_strategy | outer_dp_sharding_strategy
+    r"""(sequence_parallel | .*data_parallel_sharding_strategy | outer_dp_sharding_strategy
     | (torch_)?fsdp\d?_.* | megatron_fsdp_.* | .*_in_hsdp | enable_full_sharding_in_hsdp | strict_fsdp_.*
     | gtp_.* | pipeline_dtype | deallocate_pipeline_outputs | .*_comm_backend | hierarchical_context_parallel_sizes
     | hybrid_context_parallel | (rl_)?inference_.* | microbatch_group_size_per_vp_stage | no_data_sharding

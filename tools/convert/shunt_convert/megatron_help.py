@@ -29,7 +29,9 @@ read:
                --pipeline-model-parallel-layout --hybrid-layer-pattern
   optimizer    --use-distributed-optimizer --num-distributed-optimizer-instances --overlap-grad-reduce
                --overlap-param-gather-with-optimizer-step --ddp-bucket-size --ddp-num-buckets
-               --ddp-pad-buckets-for-high-nccl-busbw --optimizer
+               --ddp-pad-buckets-for-high-nccl-busbw --optimizer --use-torch-fsdp2
+  experts      --num-experts --moe-grouped-gemm --moe-use-legacy-grouped-gemm (needs --model)
+               --moe-single-grouped-weight --moe-single-grouped-bias
   states       --bf16 --fp16 --use-precision-aware-optimizer --main-params-dtype --exp-avg-dtype
                --exp-avg-sq-dtype --optimizer-cpu-offload --optimizer-offload-fraction
   vocabulary   --make-vocab-size-divisible-by --padded-vocab-size

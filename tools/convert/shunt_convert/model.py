@@ -14,6 +14,7 @@ from . import yaml_in, yaml_out
 from .errors import Refused, Unavailable, problem, quoted, read_text
 
 SCALARS = ("optimizer.step", "lr_scheduler.samples", "data.consumed_samples")
+INCLUDES = ("megatron-state", "megatron-state-fp16")  # each has the SCALARS too
 PLANS = Path(__file__).resolve().parents[3] / "plans"
 
 
@@ -56,6 +57,7 @@ class Model:
     experts: int | None = None
     scalars: tuple[tuple[str, str, int], ...] = ()  # name, dtype, count
     remarks: tuple[str, ...] = field(default=(), compare=False)
+    include: str | None = field(default=None, compare=False)  # a list of state beside the tensors, by name
 
     def elements(self, kind: str | None = None) -> int:
         """Elements of all tensors, or of those of one kind."""
@@ -159,6 +161,8 @@ def render(model: Model) -> str:
     for tensor in model.tensors:
         lines += [f"  # {tensor.remark}"] if tensor.remark else []
         lines += yaml_out.folded(tensor_mapping(tensor, model.layers, anchors), "  - ")
+    if model.include is not None:
+        lines += ["", "# State beside the tensors: what a Megatron job keeps.", f"include: {model.include}"]
     if model.scalars:
         lines += ["", "# Held whole by every rank.", "scalars:"]
     for name, dtype, count in model.scalars:
