@@ -56,15 +56,6 @@ static void cut_fresh(struct arena *arena, const struct box *box, struct route_h
     }
 }
 
-void overlay_fresh(struct arena *arena, const struct placement *fresh, size_t begin, cell_list *cells)
-{
-    for (uint32_t v = 0; v < fresh->variant_count; v++) {
-        for (uint32_t h = 0; h < fresh->variants[v].holding_count; h++)
-            cut_fresh(arena, &fresh->variants[v].holdings[h].box, (struct route_holding){.variant = v, .index = h},
-                      begin, cells);
-    }
-}
-
 /** Overlap of the pending boxes with cell c: splits the cell, and takes the overlap out of the pending ones. */
 static void meet_cell(struct arena *arena, cell_list *cells, size_t c, box_list *pending, struct route_holding holding)
 {
@@ -118,7 +109,7 @@ static void add_old_holding(struct arena *arena, const struct overlay *overlay, 
         push_cell(arena, cells, &pending.items[p], holding, model);
 }
 
-/* ---- which old holdings a new one meets ------------------------------------------ */
+/* ---- which holdings a new one meets ------------------------------------------ */
 
 struct overlay_entry {
     int64_t lo, hi;
@@ -212,7 +203,7 @@ void overlay_init(struct arena *arena, const struct placement *from, struct over
     *overlay_out = overlay;
 }
 
-/** List the old holdings that may meet a box, in the order of variants and holdings. */
+/** List the holdings that may meet a box, in the order of variants and holdings. */
 static void find_entries(struct arena *arena, struct overlay *overlay, const struct box *want)
 {
     overlay->found.count = 0;
@@ -244,4 +235,11 @@ void overlay_holding(struct arena *arena, struct overlay *overlay, const struct 
         if (box_intersect(entry_box(overlay, overlay->found.items[e]), want, &box))
             add_old_holding(arena, overlay, cells, begin, &box, overlay->found.items[e]->holding, &model);
     }
+}
+
+void overlay_fresh(struct arena *arena, struct overlay *fresh, const struct box *want, size_t begin, cell_list *cells)
+{
+    find_entries(arena, fresh, want);
+    for (size_t e = 0; e < fresh->found.count; e++)
+        cut_fresh(arena, entry_box(fresh, fresh->found.items[e]), fresh->found.items[e]->holding, begin, cells);
 }

@@ -17,10 +17,10 @@
 
 typedef VEC(struct route_cell) cell_list;
 
-/** The old side of a type, ready to be asked; made once for all its new holdings. */
+/** A placement, ready to be asked; made once for all new holdings of a type. Most often it is the old side. */
 struct overlay {
     const struct placement *from;
-    uint32_t dim, count; /* the old holdings, in the order of their lower bounds along `dim` */
+    uint32_t dim, count; /* its holdings, in the order of their lower bounds along `dim` */
     struct overlay_entry *entries;
     bool apart;                        /* known to be disjoint: there are no copies that are cut unlike */
     VEC(struct overlay_entry *) found; /* those that may meet the box at hand */
@@ -28,8 +28,11 @@ struct overlay {
 
 void overlay_init(struct arena *arena, const struct placement *from, struct overlay *overlay_out);
 
-/** Cut cells[begin, ...) along the holdings of a placement of the new side, and say which contain them. */
-void overlay_fresh(struct arena *arena, const struct placement *fresh, size_t begin, cell_list *cells);
+/**
+ * Cut cells[begin, ...), which lie in the new holding `want`, along the holdings of a placement of the new side, of
+ * which `fresh` is the overlay, and say which contain them.
+ */
+void overlay_fresh(struct arena *arena, struct overlay *fresh, const struct box *want, size_t begin, cell_list *cells);
 
 /** Append the cells of holding `to_holding` of variant `to_variant`; their numbers stay 0. */
 void overlay_holding(struct arena *arena, struct overlay *overlay, const struct placement *to, uint32_t to_variant,

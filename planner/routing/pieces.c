@@ -72,15 +72,17 @@ static enum shunt_status intersect(struct arena *arena, const struct route *rout
     const struct placement *from = route_from(route, type), *to = route_to(route, type);
     const struct placement *fresh = route_fresh(route, type);
     struct variant_cells *all = ARENA_NEW(arena, struct variant_cells, to->variant_count);
-    struct overlay overlay;
+    struct overlay overlay, made;
     overlay_init(arena, from, &overlay);
+    if (fresh != NULL)
+        overlay_init(arena, fresh, &made);
     for (uint32_t v = 0; v < to->variant_count; v++) {
         cell_list cells = {0};
         for (uint32_t h = 0; h < to->variants[v].holding_count; h++) {
             size_t begin = cells.count;
             overlay_holding(arena, &overlay, to, v, h, &cells);
             if (fresh != NULL)
-                overlay_fresh(arena, fresh, begin, &cells);
+                overlay_fresh(arena, &made, &to->variants[v].holdings[h].box, begin, &cells);
         }
         all[v].count = (uint32_t)cells.count;
         all[v].cells = cells.items;
