@@ -318,7 +318,8 @@ struct cfg_layout {
     int32_t state_scale[SHUNT_STATE_COUNT]; /* enum cfg_scale */
     int32_t gradients;                      /* enum cfg_gradients */
     bool state_derived[SHUNT_STATE_COUNT];  /* a move to this layout makes param from master, or master from param */
-    struct cfg_pos state_pos;
+    struct cfg_pos state_pos;               /* the document's, where it does not say `state` */
+    bool state_default;                     /* it does not */
     bool current_owner; /* of a weight, only what the rank's own optimizer shard covers is current */
     struct cfg_pos current_pos;
     enum cfg_layout_form form;

@@ -65,6 +65,7 @@ static const struct cfg_table attention_table = {
 
 static void default_state(struct cfg_layout *layout)
 {
+    layout->state_pos = (struct cfg_pos){.line = 1, .column = 1};
     layout->state_dtype[SHUNT_STATE_PARAM] = SHUNT_DTYPE_BF16;
     layout->state_dtype[SHUNT_STATE_MASTER] = SHUNT_DTYPE_FP32;
     layout->state_dtype[SHUNT_STATE_EXP_AVG] = SHUNT_DTYPE_FP32;
@@ -219,7 +220,8 @@ static void check_layout(struct cfg_scope *scope)
     layout->state_dtype[SHUNT_STATE_BUFFER] = -1;
     layout->state_dtype[SHUNT_STATE_SCALAR] = -1;
     layout->state_dtype[SHUNT_STATE_BLOB] = -1;
-    if (cfg_node_find(scope->node, "state") == NULL)
+    layout->state_default = cfg_node_find(scope->node, "state") == NULL;
+    if (layout->state_default)
         default_state(layout);
     else if (cfg_scope_usable(scope, CFG_BIT(LAYOUT_STATE)))
         cfg_state_settle(scope);

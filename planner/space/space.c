@@ -19,6 +19,19 @@ static bool has_cast(int from, int to)
            (from == SHUNT_DTYPE_BF16 && to == SHUNT_DTYPE_FP32);
 }
 
+/** A new master takes the place of none: made from weights it would lack the low bits of an old one. */
+static enum shunt_status check_no_master(const struct cfg_layout *from, const struct cfg_layout *to,
+                                         struct shunt_err *err)
+{
+    int old = from->state_dtype[SHUNT_STATE_MASTER];
+    if (old < 0)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                      "%s:%u:%u: state.master: found from-param, expected `master: %s`, which keeps the master of %s: "
+                      "one made from the weights would lack what it has beyond them",
+                      to->path, to->state_pos.line, to->state_pos.column, shunt_dtype_name((unsigned)old), from->path);
+}
+
 /** A state that is derived from another one: the other must be there, and param be made from fp32 alone. */
 static enum shunt_status check_derived(const struct cfg_layout *from, const struct cfg_layout *to,
                                        enum shunt_state state, struct shunt_err *err)
@@ -46,15 +59,18 @@ static enum shunt_status check_state(const struct cfg_layout *from, const struct
     int a = from->state_dtype[state], b = to->state_dtype[state];
     if (b < 0)
         return SHUNT_OK; /* dropped, or on neither side */
-    if (to->state_derived[state] && from != to)
-        return check_derived(from, to, state, err);
+    if (to->state_derived[state] && from != to) {
+        enum shunt_status status = check_derived(from, to, state, err);
+        return status == SHUNT_OK && state == SHUNT_STATE_MASTER ? check_no_master(from, to, err) : status;
+    }
     if (a < 0)
         return shunt_fail(
             err, SHUNT_ERR_UNSUPPORTED,
             "%s:%u:%u: state.%s: found it in %s only, expected a state of %s too (not supported: adding a "
-            "state%s)",
+            "state%s)%s",
             to->path, to->state_pos.line, to->state_pos.column, shunt_state_name(state), to->path, from->path,
-            state == SHUNT_STATE_MASTER ? ", unless it is made: `master: from-param`" : "");
+            state == SHUNT_STATE_MASTER ? ", unless it is made: `master: from-param`" : "",
+            to->state_default ? "; a layout without `state` keeps param, master, exp_avg and exp_avg_sq" : "");
     if (has_cast(a, b))
         return SHUNT_OK;
     return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,

@@ -154,7 +154,7 @@ def next_state(draw: st.DrawFn, state: State) -> State:
         result["param"] = "from-master"
         if "master" in result:
             result["master"] = "fp32"
-    elif old["param"] in other and draw(st.integers(0, 2)) == 0:
+    elif "master" not in old and old["param"] in other and draw(st.integers(0, 2)) == 0:
         result["master"] = "from-param"
     return tuple(result.items())
 

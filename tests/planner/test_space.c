@@ -466,6 +466,9 @@ static const struct states_row {
     {SHUNT_STATE_MASTER, -1, SHUNT_DTYPE_FP32, false,
      "(not supported: adding a state, unless it is made: `master: from-param`)"},
     {SHUNT_STATE_MASTER, -1, SHUNT_DTYPE_FP32, true, NULL},
+    {SHUNT_STATE_MASTER, SHUNT_DTYPE_FP32, SHUNT_DTYPE_FP32, true,
+     "state.master: found from-param, expected `master: fp32`, which keeps the master of from.yaml"},
+    {SHUNT_STATE_MASTER, SHUNT_DTYPE_I16, SHUNT_DTYPE_FP32, true, "found from-param, expected `master: i16`"},
     {SHUNT_STATE_PARAM, SHUNT_DTYPE_BF16, SHUNT_DTYPE_BF16, true, NULL},
 };
 
