@@ -9,6 +9,7 @@
 
 #include "beside_print.h"
 #include "cli.h"
+#include "dropped.h"
 #include "figures.h"
 #include "make_plan.h"
 
@@ -106,8 +107,9 @@ static double now(void)
 static void print_text(const struct figures *figures, const char *path)
 {
     printf("plan     %s\n", path);
-    printf("move     %s -> %s of %s, %s devices, %s rounds (%s)\n", figures->from, figures->to, figures->model,
-           fmt_count(figures->devices).s, fmt_count(figures->rounds).s, figures->method);
+    printf("move     %s -> %s of %s, %s device%s, %s round%s (%s)\n", figures->from, figures->to, figures->model,
+           fmt_count(figures->devices).s, figures->devices == 1 ? "" : "s", fmt_count(figures->rounds).s,
+           figures->rounds == 1 ? "" : "s", figures->method);
     printf("bytes    %s needed from other devices, %s moved, %s found on the device\n",
            fmt_bytes(figures->summary.needed_remote).s, fmt_bytes(figures->summary.moved).s,
            fmt_bytes(figures->summary.local).s);
@@ -136,6 +138,7 @@ static enum shunt_status report(const struct plan_options *o, const struct shunt
     figures.plan_seconds = seconds;
     if (!o->json) {
         print_text(&figures, o->output);
+        dropped_print("states   ", plan);
         beside_print_count(plan);
         return give_up_text();
     }
@@ -145,6 +148,7 @@ static enum shunt_status report(const struct plan_options *o, const struct shunt
     json_key(&json, "plan");
     json_string(&json, o->output);
     figures_json(&json, &figures);
+    dropped_json(&json, plan);
     beside_json_plan(&json, plan);
     json_object_end(&json);
     return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;

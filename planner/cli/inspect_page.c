@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "beside_print.h"
+#include "dropped.h"
 #include "figures.h"
 #include "inspect.h"
 
@@ -98,6 +99,7 @@ void inspect_page(const struct shunt_plan *plan, const char *path)
 
     figures_get(plan, &figures);
     print_head(&figures, path);
+    dropped_print("  states     ", plan);
     print_figures(&figures);
     beside_print_plan(plan);
     print_safety(&figures);
@@ -112,6 +114,7 @@ void inspect_json(const struct shunt_plan *plan)
     json_init(&json, stdout, true);
     json_object_begin(&json);
     figures_json(&json, &figures);
+    dropped_json(&json, plan);
     beside_json_plan(&json, plan);
     json_object_end(&json);
     json_finish(&json);

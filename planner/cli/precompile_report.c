@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "beside_print.h"
+#include "dropped.h"
 #include "figures.h"
 
 static const char *const outcome_names[PRECOMPILE_OUTCOMES] = {"made", "kept", "failed"};
@@ -64,6 +65,7 @@ static void print_json_step(struct precompile *run, const char *name, const stru
         figures_get(plan_of(result), &figures);
         figures.plan_seconds = result->outcome == PRECOMPILE_MADE ? result->seconds : figures.plan_seconds;
         figures_json(json, &figures);
+        dropped_json(json, plan_of(result));
         beside_json_plan(json, plan_of(result));
     }
     json_object_end(json);

@@ -111,7 +111,7 @@ def check_keys(plan: Path) -> None:
             assert key in values, f"{section}.{key} is missing"
             assert has_type(values[key], kind), f"{section}.{key} is {values[key]!r}, want a {kind}"
     same(report["plan_id"], plan.read_bytes()[32:64].hex())
-    assert report["format_version"] in ("1.0", "1.1"), report["format_version"]
+    assert report["format_version"] in ("1.0", "1.1", "1.2"), report["format_version"]
     for gap, bound in (("gap", "lower_bound"), ("gap_rounds", "lower_bound_rounds")):
         if report["time"][bound] > 0:
             want = report["time"]["predicted"] / report["time"][bound] - 1
@@ -211,6 +211,20 @@ def check_device(plan: Path, device: int, own: list[Line]) -> None:
         sent = sum(line["bytes"] for line in own if line["op"] == "send" and line["round"] == row["round"])
         same(row["bytes_sent"], sent)
         assert row["live_bytes"] <= report["peak_bytes"], row
+
+
+def check_dropped(plan: Path) -> None:
+    """States that only the old side has, with the bytes of its buffers, in both reports."""
+    buffers = {(b["device"], b["side"], b["buffer"]): b for b in lines("inspect", plan, "--buffers")}.values()
+    kept = {b["state"] for b in buffers if b["side"] == "to"}
+    want: Counter[str] = Counter()
+    for buffer in buffers:
+        if buffer["side"] == "from" and buffer["state"] not in kept:
+            want[buffer["state"]] += buffer["bytes"]
+    same({s["state"]: s["bytes"] for s in json.loads(out("inspect", plan, "--json"))["dropped_states"]}, dict(want))
+    said = [line for line in out("inspect", plan).splitlines() if line.startswith("  states ")]
+    same(len(said), 1 if want else 0)
+    assert all(state in said[0] for state in want), said
 
 
 def check_page(plan: Path) -> None:
@@ -316,7 +330,8 @@ def check_damage(folder: Path) -> None:
         done = run("inspect", part, *view, code=1)
         same(done.stdout, "")
         assert done.stderr.startswith("shunt: "), done.stderr
-    out("inspect", part)
+    assert "states     not known: a part of the plan does not read" in out("inspect", part)
+    same(json.loads(out("inspect", part, "--json"))["dropped_states"], None)
 
 
 def check_exits(folder: Path) -> None:
@@ -384,7 +399,7 @@ def check_help(_: Path) -> None:
 
 def main() -> int:
     """Run all checks."""
-    every_plan = [check_keys, check_buffers, check_ops, check_counts, check_page, check_verified]
+    every_plan = [check_keys, check_buffers, check_ops, check_counts, check_dropped, check_page, check_verified]
     once = [check_golden, check_diff, check_control_characters, check_damage, check_exits, check_full_disk, check_closed_streams, check_help]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
