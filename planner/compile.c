@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "emit/digest.h"
 #include "emit/file.h"
@@ -99,13 +100,55 @@ static enum shunt_status check_same_model(const struct compile_options *options,
     return status;
 }
 
+/** A plan is made for one cluster: both layouts must mean the same one, unless an option says which. */
+static enum shunt_status check_same_cluster(const struct compile_options *options,
+                                            const struct compile_documents *documents, FILE *diag)
+{
+    const struct cfg_layout *to = documents->to;
+    const struct reference reference = {NULL, to, to->cluster, to->cluster_pos, "cluster", "clusters"};
+    struct cfg_cluster *other = NULL;
+    uint8_t a[SHUNT_PLAN_DIGEST_BYTES], b[SHUNT_PLAN_DIGEST_BYTES];
+    if (options->cluster != NULL || options->any_cluster || documents->from->cluster == NULL || to->cluster == NULL)
+        return SHUNT_OK;
+    char *path = find_document(&reference, diag);
+    enum shunt_status status = path == NULL ? SHUNT_ERR_IO : cfg_cluster_load(path, &other, diag);
+    free(path);
+    if (status != SHUNT_OK)
+        return status;
+    status = digest_cluster(documents->cluster, a);
+    if (status == SHUNT_OK)
+        status = digest_cluster(other, b);
+    if (status == SHUNT_OK && memcmp(a, b, sizeof(a)) != 0) {
+        fprintf(diag, "%s:%u:%u: cluster: found %s (%s), expected the cluster of %s, %s (%s), or --cluster\n", to->path,
+                to->cluster_pos.line, to->cluster_pos.column, other->name, other->path, documents->from->path,
+                documents->cluster->name, documents->cluster->path);
+        status = SHUNT_ERR_INPUT;
+    }
+    cfg_cluster_free(other);
+    return status;
+}
+
+/** A layout of the command line: a file, else a built-in's name. */
+static enum shunt_status load_layout(const char *path, struct cfg_layout **layout_out, FILE *diag)
+{
+    if (access(path, F_OK) == 0 || strchr(path, '/') != NULL || strstr(path, ".yaml") != NULL)
+        return cfg_layout_load(path, layout_out, diag);
+    char *found = cfg_resolve_at(NULL, NULL, path, "layouts", diag);
+    enum shunt_status status = found == NULL ? SHUNT_ERR_IO : cfg_layout_load(found, layout_out, diag);
+    free(found);
+    return status;
+}
+
 enum shunt_status compile_load(const struct compile_options *options, struct compile_documents *documents_out,
                                FILE *diag)
 {
     struct compile_documents documents = {0};
-    enum shunt_status status = cfg_layout_load(options->from_path, &documents.from, diag);
-    enum shunt_status other = cfg_layout_load(options->to_path, &documents.to, diag);
-    status = status == SHUNT_OK ? other : status;
+    bool twice = strcmp(options->from_path, options->to_path) == 0;
+    enum shunt_status status = load_layout(options->from_path, &documents.from, diag);
+    if (status == SHUNT_OK || !twice) { /* the problems of one document are said once */
+        enum shunt_status other = load_layout(options->to_path, &documents.to, diag);
+        status = status == SHUNT_OK ? other : status;
+    }
     if (status == SHUNT_OK)
         status =
             load_model(options, documents.from->model != NULL ? documents.from : documents.to, &documents.model, diag);
@@ -113,6 +156,8 @@ enum shunt_status compile_load(const struct compile_options *options, struct com
         status = check_same_model(options, &documents, diag);
     if (status == SHUNT_OK)
         status = load_cluster(options, &documents, diag);
+    if (status == SHUNT_OK)
+        status = check_same_cluster(options, &documents, diag);
     if (status == SHUNT_OK)
         *documents_out = documents;
     else
@@ -124,7 +169,7 @@ enum shunt_status compile_load_one(const struct compile_options *options, struct
                                    FILE *diag)
 {
     struct compile_documents documents = {0};
-    enum shunt_status status = cfg_layout_load(options->from_path, &documents.from, diag);
+    enum shunt_status status = load_layout(options->from_path, &documents.from, diag);
     if (status == SHUNT_OK)
         status = load_model(options, documents.from, &documents.model, diag);
     if (status == SHUNT_OK)

@@ -7,9 +7,10 @@
 #include "config/config.h"
 
 struct compile_options {
-    const char *from_path, *to_path;
-    const char *model;   /* overrides `model:` of both layouts; NULL: as they say */
-    const char *cluster; /* overrides `cluster:`; NULL: as FROM says, else as TO says, else "local" */
+    const char *from_path, *to_path; /* files, or the names of built-in layouts */
+    const char *model;               /* overrides `model:` of both layouts; NULL: as they say */
+    const char *cluster; /* overrides `cluster:`; NULL: as the layouts say, which must agree, else "local" */
+    bool any_cluster;    /* the layouts may name different ones: none is needed */
     bool cap_given;      /* false: the cluster's device memory */
     uint64_t cap;        /* bytes per device, reserve and transport included */
     bool staging_given;  /* false: a quarter of the busiest device's traffic, 16 MiB to 1 GiB */

@@ -38,7 +38,7 @@ static int parse(int argc, char **argv, struct layout_options *o)
     };
     const struct cli_command command = {
         .name = "layout",
-        .synopsis = "LAYOUT.yaml [--rank R] [--json] [--explicit]",
+        .synopsis = "LAYOUT.yaml [--rank R] [--json] | LAYOUT.yaml --explicit",
         .summary = "print the map of one layout",
         .description = description,
         .options = options,
@@ -48,6 +48,11 @@ static int parse(int argc, char **argv, struct layout_options *o)
     };
     const char *positional[CLI_MAX_POSITIONAL];
     int code = cli_parse(&command, argc, argv, positional);
+    if (code < 0 && o->explicit_form && (o->rank_given || o->json))
+        code = cli_usage(&command,
+                         "found --explicit beside --%s, expected one or the other: it prints a document of "
+                         "all ranks",
+                         o->json ? "json" : "rank");
     o->path = positional[0];
     return code;
 }

@@ -27,7 +27,10 @@ static const char *const places[] = {"fixed", "optimal", NULL};
 static const char description[] =
     "Compile the move from one layout to another into a plan: which bytes go where, in which rounds, under which "
     "memory. The plan is verified before it is written; PLAN appears only when it is complete. Without --cap the "
-    "memory of the cluster's devices is the cap. A cap or staging that is too small is refused with the rank, the "
+    "memory of the cluster's devices is the cap. FROM and TO are files or the names of built-in layouts. A plan is "
+    "made "
+    "for one cluster: both layouts name the same, or one of them none; if neither does it is \"local\". A cap or "
+    "staging that is too small is refused with the rank, the "
     "bytes missing and the least figure that would do.";
 
 static int parse(int argc, char **argv, struct plan_options *o)
@@ -104,12 +107,15 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void print_text(const struct figures *figures, const char *path)
+static void print_text(const struct figures *figures, const struct compile_documents *documents,
+                       const struct plan_options *o)
 {
-    printf("plan     %s\n", path);
+    bool named = o->compile.cluster != NULL || documents->from->cluster != NULL || documents->to->cluster != NULL;
+    printf("plan     %s\n", o->output);
     printf("move     %s -> %s of %s, %s device%s, %s round%s (%s)\n", figures->from, figures->to, figures->model,
            fmt_count(figures->devices).s, figures->devices == 1 ? "" : "s", fmt_count(figures->rounds).s,
            figures->rounds == 1 ? "" : "s", figures->method);
+    printf("cluster  %s%s\n", figures->cluster, named ? "" : " (the layouts name none)");
     printf("bytes    %s needed from other devices, %s moved, %s found on the device\n",
            fmt_bytes(figures->summary.needed_remote).s, fmt_bytes(figures->summary.moved).s,
            fmt_bytes(figures->summary.local).s);
@@ -131,13 +137,14 @@ static enum shunt_status give_up_text(void)
     return freopen("/dev/null", "w", stdout) != NULL ? SHUNT_OK : SHUNT_ERR_IO;
 }
 
-static enum shunt_status report(const struct plan_options *o, const struct shunt_plan *plan, double seconds)
+static enum shunt_status report(const struct plan_options *o, const struct compile_documents *documents,
+                                const struct shunt_plan *plan, double seconds)
 {
     struct figures figures;
     figures_get(plan, &figures);
     figures.plan_seconds = seconds;
     if (!o->json) {
-        print_text(&figures, o->output);
+        print_text(&figures, documents, o);
         dropped_print("states   ", plan);
         beside_print_count(plan);
         return give_up_text();
@@ -169,7 +176,7 @@ static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
         return status;
     status = make_plan(&o->compile, &documents, !o->no_verify, o->output, &made, err);
     if (status == SHUNT_OK) {
-        status = report(o, made.plan, now() - start);
+        status = report(o, &documents, made.plan, now() - start);
         if (status != SHUNT_OK)
             shunt_fail(err, status, "write to stdout failed");
     }

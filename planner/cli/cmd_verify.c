@@ -223,8 +223,9 @@ static void print_proof(const struct findings *findings)
 {
     const struct shunt_verify_report *r = &findings->report;
 
-    printf("verified: plan %.12s: %s devices, %s rounds, %s ops, %s messages\n", findings->plan_id.s,
-           fmt_count(r->devices).s, fmt_count(r->rounds).s, fmt_count(r->ops).s, fmt_count(r->messages).s);
+    printf("verified: plan %.12s: %s device%s, %s round%s, %s ops, %s messages\n", findings->plan_id.s,
+           fmt_count(r->devices).s, r->devices == 1 ? "" : "s", fmt_count(r->rounds).s, r->rounds == 1 ? "" : "s",
+           fmt_count(r->ops).s, fmt_count(r->messages).s);
     printf("  moved %s, found on the device %s, filled %s, peak %s\n", fmt_bytes(r->bytes_moved).s,
            fmt_bytes(r->bytes_local).s, fmt_bytes(r->bytes_filled).s, fmt_bytes(r->peak).s);
     printf("  checksums and plan id agree; coverage, coordinates, messages, lifetimes, memory: all rules hold\n");

@@ -80,6 +80,60 @@ static bool same_buffer(const struct comparison *comparison, const struct shunt_
     return true;
 }
 
+/** "bf16" of the device, or "bf16 made from master in fp32": what a buffer is, but for where it lies. */
+static const char *describe(char text[96], unsigned dtype, bool host, unsigned state, unsigned origin,
+                            unsigned origin_dtype)
+{
+    int length = snprintf(text, 96, "%s%s", shunt_dtype_name(dtype), host ? " on the host" : " on the device");
+    if (origin != state || origin_dtype != dtype)
+        snprintf(text + length, 96 - (size_t)length, " made from %s in %s", shunt_state_name(origin),
+                 shunt_dtype_name(origin_dtype));
+    return text;
+}
+
+/** Dtype, tier or origin differ: SHUNT_OK when they do not. */
+static enum shunt_status refuse_kind(const struct comparison *comparison, const struct shunt_plan_buffer *buffer,
+                                     uint32_t i, uint32_t rank, const char *tensor, struct shunt_err *err)
+{
+    const struct space_item *item = &comparison->space->items[i];
+    bool from = comparison->own == SHUNT_SIDE_FROM, on_host = side_tier(comparison->side, i) == CFG_TIER_HOST;
+    unsigned dtype = item->dtype[from ? SPACE_FROM : SPACE_TO];
+    char found[96], wanted[96];
+    describe(found, buffer->dtype, buffer->tier == SHUNT_TIER_HOST, buffer->state,
+             from ? buffer->state : (unsigned)shunt_plan_origin_state(buffer),
+             from ? buffer->dtype : (unsigned)shunt_plan_origin_dtype(buffer));
+    describe(wanted, dtype, on_host, item->state,
+             from ? item->state : comparison->space->items[item->derived_from].state, from ? dtype : item->read_dtype);
+    if (strcmp(found, wanted) == 0)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u: %s/%s: the plan has %s, the layout %s", comparison->path,
+                      rank, shunt_state_name(item->state), tensor, found, wanted);
+}
+
+static const char *buffer_tensor(const struct comparison *comparison, const struct shunt_plan_buffer *buffer)
+{
+    return shunt_plan_string(comparison->plan, shunt_plan_get_tensor(comparison->plan, buffer->tensor)->name);
+}
+
+static enum shunt_status refuse_extra(const struct comparison *comparison, const struct shunt_plan_buffer *buffer,
+                                      uint32_t rank, struct shunt_err *err)
+{
+    return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u: %s/%s: the plan has it, the layout does not",
+                      comparison->path, rank, shunt_state_name(buffer->state), buffer_tensor(comparison, buffer));
+}
+
+/** The next buffer of the plan is another item than the next of the layout: the earlier one is what is missing. */
+static enum shunt_status refuse_other(const struct comparison *comparison, const struct shunt_plan_buffer *buffer,
+                                      uint32_t i, uint32_t rank, const char *tensor, struct shunt_err *err)
+{
+    const struct space_item *item = &comparison->space->items[i];
+    if (buffer != NULL &&
+        (buffer->tensor < item->tensor || (buffer->tensor == item->tensor && buffer->state < item->state)))
+        return refuse_extra(comparison, buffer, rank, err);
+    return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u: %s/%s: the layout has it, the plan does not",
+                      comparison->path, rank, shunt_state_name(item->state), tensor);
+}
+
 /** First boxes of both sides, to show where they part. */
 static enum shunt_status refuse_item(const struct comparison *comparison, const struct shunt_plan_part *part,
                                      const struct shunt_plan_buffer *buffer, uint32_t i, uint32_t rank,
@@ -88,9 +142,14 @@ static enum shunt_status refuse_item(const struct comparison *comparison, const 
     const struct space_item *item = &comparison->space->items[i];
     const struct shunt_plan_tensor *tensor = shunt_plan_get_tensor(comparison->plan, item->tensor);
     char found[SHUNT_MAX_DIMS * 48] = "nothing", wanted[SHUNT_MAX_DIMS * 48] = "nothing";
+    const char *name = shunt_plan_string(comparison->plan, tensor->name);
+    if (buffer == NULL || buffer->tensor != item->tensor || buffer->state != item->state)
+        return refuse_other(comparison, buffer, i, rank, name, err);
+    if (refuse_kind(comparison, buffer, i, rank, name, err) != SHUNT_OK)
+        return SHUNT_ERR_MISMATCH;
     if (variant->holding_count > 0)
         box_print(&variant->holdings[0].box, wanted, sizeof(wanted));
-    if (buffer != NULL && buffer->tensor == item->tensor && buffer->state == item->state && buffer->holding_count > 0) {
+    if (buffer->holding_count > 0) {
         const struct shunt_plan_holding *holding = &part->holdings[buffer->holding_begin];
         struct box box = {.ndim = tensor->ndim};
         for (uint32_t d = 0; d < tensor->ndim; d++) {
@@ -102,9 +161,9 @@ static enum shunt_status refuse_item(const struct comparison *comparison, const 
     return shunt_fail(
         err, SHUNT_ERR_MISMATCH,
         "%s: rank %u: %s/%s: the plan has %u boxes beginning with %s, the layout %u beginning with %s, or "
-        "they lie elsewhere in the buffer or in memory of another tier",
-        comparison->path, rank, shunt_state_name(item->state), shunt_plan_string(comparison->plan, tensor->name),
-        buffer != NULL ? buffer->holding_count : 0, found, variant->holding_count, wanted);
+        "they lie elsewhere in the buffer",
+        comparison->path, rank, shunt_state_name(item->state), name, buffer->holding_count, found,
+        variant->holding_count, wanted);
 }
 
 /** Both lists ascend by item: walk them together. */
@@ -125,8 +184,7 @@ static enum shunt_status compare_rank(const struct comparison *comparison, const
     while (b < count && !belongs(comparison, &part->buffers[b]))
         b++;
     if (b < count)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u holds fewer tensors than the plan says",
-                          comparison->path, rank);
+        return refuse_extra(comparison, &part->buffers[b], rank, err);
     return SHUNT_OK;
 }
 
@@ -208,16 +266,33 @@ static enum shunt_status compare_documents(struct arena *arena, const struct shu
     to.side = pair.to;
     status = compare_tensors(arena, &from, err);
     if (status == SHUNT_OK)
-        status = compare_notes(arena, &from, err);
-    if (status == SHUNT_OK)
         status = compare_side(&from, err);
-    return status == SHUNT_OK ? compare_side(&to, err) : status;
+    if (status == SHUNT_OK)
+        status = compare_side(&to, err);
+    return status == SHUNT_OK ? compare_notes(arena, &from, err) : status;
+}
+
+/** Layouts under other names than the plan's may be the same; when they are not, the names say more than the rest. */
+static enum shunt_status explain(const struct shunt_plan *plan, const struct compile_documents *documents,
+                                 enum shunt_status status, struct shunt_err *err)
+{
+    const struct shunt_plan_summary *summary = shunt_plan_get_summary(plan);
+    const char *from = shunt_plan_string(plan, summary->from), *to = shunt_plan_string(plan, summary->to);
+    const struct shunt_err why = *err;
+    bool old = strcmp(documents->from->name, from) == 0, new = strcmp(documents->to->name, to) == 0;
+    if ((old && new) || shunt_status_exit_code(status) != 1)
+        return status;
+    bool swapped = strcmp(documents->from->name, to) == 0 && strcmp(documents->to->name, from) == 0;
+    const struct cfg_layout *other = old ? documents->to : documents->from;
+    return shunt_fail(err, status, "%s: layout `%.200s` is not the plan's %s layout `%.200s`%s %.400s", other->path,
+                      other->name, old ? "new" : "old", old ? to : from, swapped ? "; are the two swapped?" : ":",
+                      why.text);
 }
 
 enum shunt_status cli_compare_layouts(const struct shunt_plan *plan, const char *from_path, const char *to_path,
                                       FILE *diag, struct shunt_err *err)
 {
-    const struct compile_options options = {.from_path = from_path, .to_path = to_path};
+    const struct compile_options options = {.from_path = from_path, .to_path = to_path, .any_cluster = true};
     struct compile_documents documents;
     enum shunt_status status = compile_load(&options, &documents, diag);
     if (status != SHUNT_OK)
@@ -229,7 +304,7 @@ enum shunt_status cli_compare_layouts(const struct shunt_plan *plan, const char 
     }
     arena_init(arena);
     if (setjmp(arena->on_failure) == 0)
-        status = compare_documents(arena, plan, &documents, err);
+        status = explain(plan, &documents, compare_documents(arena, plan, &documents, err), err);
     else
         status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory while comparing layouts");
     arena_finish(arena);

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "cli.h"
+#include "config/suggest.h"
 #include "shunt/plan_format.h"
 #include "shunt/streams.h"
 
 struct verb {
-    const char *name; /* first: cli_nearest() reads it */
+    const char *name;
     int (*run)(int argc, char **argv);
     const char *planned; /* what it will do; NULL once it runs */
 };
@@ -75,14 +76,32 @@ static int print_version(void)
     return 0;
 }
 
+/* One that begins so or is a typing error away; NULL: none. */
+static const char *nearest_verb(const char *name)
+{
+    struct cfg_suggestion suggestion = {.text = name, .length = strlen(name)};
+
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (suggestion.length > 1 && strncmp(verbs[i].name, name, suggestion.length) == 0)
+            return verbs[i].name;
+        cfg_suggest(&suggestion, verbs[i].name);
+    }
+    return suggestion.best;
+}
+
 static const struct verb *find_verb(const char *name)
 {
+    const char *nearest;
+
     for (size_t i = 0; i < VERB_COUNT; i++) {
         if (strcmp(verbs[i].name, name) == 0)
             return &verbs[i];
     }
-    fprintf(stderr, "shunt: unknown verb \"%s\"; the nearest is \"%s\"\n%s", name,
-            cli_nearest(name, verbs, VERB_COUNT, sizeof(verbs[0])), usage);
+    nearest = nearest_verb(name);
+    fprintf(stderr, "shunt: unknown verb \"%s\"", name);
+    if (nearest != NULL)
+        fprintf(stderr, "; the nearest is \"%s\"", nearest);
+    fprintf(stderr, "\n%s", usage);
     return NULL;
 }
 
@@ -130,7 +149,7 @@ static int dispatch(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return print_help();
-    if (strcmp(argv[1], "--version") == 0)
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
         return print_version();
     if (strcmp(argv[1], "help") == 0)
         return run_help(argc - 1, argv + 1);

@@ -273,7 +273,7 @@ def host_memory() -> str:
         if "least cap" not in said:
             raise OracleError(said)
         said = programs.refused("shunt", "verify", plan, *there)
-        if "another tier" not in said:
+        if "the plan has fp32 on the host, the layout fp32 on the device" not in said:
             raise OracleError(said)
     return f"a cap of {least} bytes"
 
