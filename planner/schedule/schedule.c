@@ -94,7 +94,7 @@ static void prepare(struct arena *arena, const struct problem *problem, struct c
     common->largest_least_slot = rounds_least_slots(arena, problem, common->least_chunk, common->least_slot);
 }
 
-static uint64_t slot_bytes(const struct common *common, const struct strategy *strategy)
+static uint64_t slot_bytes(const struct common *common, const struct strategy *strategy, uint64_t cap)
 {
     const struct problem *problem = common->problem;
     uint64_t full = problem->staging / strategy->depth, rest = full;
@@ -114,7 +114,7 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
     }
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         uint64_t taken = problem->fixed + worst_buffers(common, d);
-        uint64_t left = problem->cap > taken ? (problem->cap - taken) / strategy->depth : 0;
+        uint64_t left = cap > taken ? (cap - taken) / strategy->depth : 0;
         rest = left < rest ? left : rest;
     }
     return rest;
@@ -123,7 +123,7 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
 static bool run_balanced(struct arena *arena, struct common *common, const struct strategy *strategy, uint64_t cap,
                          struct rounds *rounds_out)
 {
-    uint64_t slot = slot_bytes(common, strategy);
+    uint64_t slot = slot_bytes(common, strategy, cap);
     uint64_t chunk = slot / 16 > common->least_chunk ? slot / 16 : common->least_chunk;
     const struct balance_options options = {.depth = strategy->depth,
                                             .hold_old = strategy->hold_old,
@@ -145,7 +145,7 @@ static bool run_strategy(struct arena *arena, struct common *common, const struc
         return run_balanced(arena, common, strategy, cap, rounds_out);
     if (common->orders[strategy->order] == NULL)
         common->orders[strategy->order] = order_mixed(arena, &problem);
-    uint64_t slot = slot_bytes(common, strategy);
+    uint64_t slot = slot_bytes(common, strategy, cap);
     uint64_t chunk = slot / 8 > common->least_chunk ? slot / 8 : common->least_chunk;
     struct rounds_options options = {.depth = strategy->depth,
                                      .hold_old = strategy->hold_old,
@@ -175,8 +175,8 @@ static void try_least(struct arena *arena, struct common *common, const struct s
 }
 
 /**
- * The least cap is the lowest peak of any strategy that does not depend on the cap. With many pieces only the
- * frugal ones are tried, which is where it nearly always lies.
+ * The least cap is the lowest peak that any strategy has without a cap. With many pieces only the frugal ones are
+ * tried, which is where it nearly always lies.
  */
 static void find_least_cap(struct arena *arena, struct common *common)
 {
@@ -185,7 +185,7 @@ static void find_least_cap(struct arena *arena, struct common *common)
         pieces += common->problem->route->types[common->problem->jobs[j].type].piece_count;
     for (size_t i = 0; i < STRATEGY_COUNT; i++) {
         const struct strategy *strategy = &strategies[i];
-        if (strategy->slot != SLOT_REST && (pieces <= FEW_PIECES || strategy->slot == SLOT_LEAST))
+        if (pieces <= FEW_PIECES || strategy->slot == SLOT_LEAST)
             try_least(arena, common, strategy);
     }
 }
@@ -264,6 +264,9 @@ static enum shunt_status choose(struct arena *arena, struct common *common, stru
         if (best.method != NULL && (best.rounds.hold_old != strategy->hold_old || strategy->depth == 1))
             break;
         if (!run_strategy(arena, common, strategy, problem->cap, &schedule.rounds))
+            continue;
+        /* only the cap that was given makes it so frugal: with its own peak as the cap it might not be found again */
+        if (peak_of_rounds(arena, problem, &schedule.rounds) < common->least_cap)
             continue;
         double seconds = estimate_seconds(arena, problem, &schedule.rounds);
         if (best.method == NULL || seconds < best_seconds) {
