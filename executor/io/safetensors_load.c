@@ -299,6 +299,18 @@ static enum shunt_status load_all(struct source *source, const struct shunt_exec
     return st;
 }
 
+/* A run that stores here gives its manifest a name before it moves any file up: without one, all files were of one set. */
+static enum shunt_status refuse_new_set(const struct store_set *set, struct shunt_err *err)
+{
+    char path[sizeof(((struct source *)NULL)->path)];
+    int size = snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, set->dir);
+    struct stat st;
+    if (set->stored || size < 0 || (size_t)size >= sizeof(path) || stat(path, &st) != 0)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_MISMATCH,
+                      "%s: " MANIFEST_NAME " came while the files were read: another run stores there", set->dir);
+}
+
 enum shunt_status safetensors_load(struct shunt_exec *exec, const struct store_set *set,
                                    const struct contents_poll *poll, struct shunt_err *err)
 {
@@ -309,6 +321,8 @@ enum shunt_status safetensors_load(struct shunt_exec *exec, const struct store_s
     enum shunt_status st = source_open(&source, set, rank, err);
     if (st == SHUNT_OK)
         st = load_all(&source, exec, poll, err);
+    if (st == SHUNT_OK)
+        st = refuse_new_set(set, err);
     source_close(&source);
     return st;
 }

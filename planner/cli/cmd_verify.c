@@ -201,6 +201,13 @@ static void put_checked(struct json *json, const struct findings *findings)
         json_key_u64(json, checked[i].key, *(const uint64_t *)((const char *)&findings->report + checked[i].offset));
     }
     json_key_bool(json, "layouts", findings->layouts);
+    json_key(json, "dropped_states");
+    json_array_begin(json);
+    for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if ((findings->report.dropped_states >> s & 1) != 0)
+            json_string(json, shunt_state_name(s));
+    }
+    json_array_end(json);
     json_object_end(json);
 }
 
@@ -219,6 +226,19 @@ static void print_json(const struct findings *findings)
     json_finish(&json);
 }
 
+static void print_dropped(uint32_t states)
+{
+    const char *before = "  the new side does not keep ";
+    for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if ((states >> s & 1) == 0)
+            continue;
+        printf("%s%s", before, shunt_state_name(s));
+        before = ", ";
+    }
+    if (states != 0)
+        putchar('\n');
+}
+
 static void print_proof(const struct findings *findings)
 {
     const struct shunt_verify_report *r = &findings->report;
@@ -229,6 +249,7 @@ static void print_proof(const struct findings *findings)
     printf("  moved %s, found on the device %s, filled %s, peak %s\n", fmt_bytes(r->bytes_moved).s,
            fmt_bytes(r->bytes_local).s, fmt_bytes(r->bytes_filled).s, fmt_bytes(r->peak).s);
     printf("  checksums and plan id agree; coverage, coordinates, messages, lifetimes, memory: all rules hold\n");
+    print_dropped(r->dropped_states);
     if (findings->layouts)
         printf("  both sides are what the layouts say\n");
 }

@@ -228,6 +228,17 @@ static void loads_only_what_fits(void)
                   rig.err.text);
         CHECK_CONTAINS(rig.err.text, files[i].text);
     }
+    /* a set that is stored there while the files are read */
+    char manifest[sizeof(dir) + 32];
+    write_rank(files[0].header, strlen(files[0].header), files[0].data_bytes);
+    snprintf(manifest, sizeof(manifest), "%s/shunt-store.json", dir);
+    FILE *file = fopen(manifest, "w");
+    CHECK(file != NULL && fclose(file) == 0);
+    CHECK_EQ_U64(safetensors_load(rig.execs[0], &set, NULL, &rig.err),
+                 files[0].status == SHUNT_OK ? SHUNT_ERR_MISMATCH : files[0].status);
+    CHECK(files[0].status == SHUNT_OK);
+    CHECK_CONTAINS(rig.err.text, "another run stores there");
+    CHECK(unlink(manifest) == 0);
     static const uint64_t lengths[] = {0, 1, 100, UINT64_C(100000001), UINT64_MAX, UINT64_C(1) << 63};
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         write_rank("{}", lengths[i], 0);
