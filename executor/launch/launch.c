@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launch/leftovers.h"
 #include "launch/signals.h"
 
 #define LOOK_NS (20 * NS_PER_MS)
 
 struct child {
-    pid_t pid; /* 0: not running */
+    pid_t pid;    /* 0: not running */
+    pid_t killed; /* 0: it was not; else what its pid was */
     int wait_status;
 };
 
@@ -121,6 +123,7 @@ static void note_end(struct launcher *launcher, uint32_t rank, pid_t pid, int st
     struct board_child child;
     board_get_child(launcher->board, rank, &child);
     launcher->children[rank].pid = 0;
+    launcher->children[rank].killed = WIFSIGNALED(status) ? pid : 0;
     launcher->children[rank].wait_status = status;
     launcher->running--;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -232,6 +235,10 @@ enum shunt_status launch_run(char **argv, uint32_t count, struct board *board, i
     if (st != SHUNT_OK)
         signal_all(&launcher, SIGKILL);
     watch_children(&launcher, &signals, watch);
+    for (uint32_t i = 0; i < count; i++) {
+        if (launcher.children[i].killed > 0)
+            leftovers_remove(launcher.children[i].killed);
+    }
     if (st == SHUNT_OK)
         st = verdict(&launcher, err);
     sigprocmask(SIG_SETMASK, &before, NULL);

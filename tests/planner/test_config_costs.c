@@ -26,6 +26,19 @@ static double cpu_seconds(const struct rusage *usage)
            (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6;
 }
 
+/** CPU seconds that may be spent where a quiet machine needs less than one: others share its caches and cores. */
+static double limit_seconds(void)
+{
+    struct rusage before, after;
+    volatile uint64_t state = 1;
+    getrusage(RUSAGE_SELF, &before);
+    for (int i = 0; i < 20000000; i++)
+        state = state * UINT64_C(6364136223846793005) + 1;
+    getrusage(RUSAGE_SELF, &after);
+    double quiet = 0.02, now = cpu_seconds(&after) - cpu_seconds(&before);
+    return now > quiet ? now / quiet : 1.0;
+}
+
 /*
  * Load in a child with a small stack; it must refuse with `want` within a second of CPU time and 64 MiB, which
  * those bytes come on top of that only a document with a large list may have.
@@ -49,7 +62,7 @@ static void refuses_cheaply(const char *name, enum kind kind, const char *bytes,
     CHECK(child > 0 && wait4(child, &state, 0, &usage) == child);
     double seconds = cpu_seconds(&usage);
     CHECK_MSG(WIFEXITED(state) && WEXITSTATUS(state) == 0, "%s", name);
-    CHECK_MSG(UNDER_ASAN || seconds < 1.0, "%s took %.2f s", name, seconds);
+    CHECK_MSG(UNDER_ASAN || seconds < limit_seconds(), "%s took %.2f s", name, seconds);
     long most = (64 << 10) + (long)(size > CFG_MAX_BYTES ? size >> 10 : 0);
     CHECK_MSG(UNDER_ASAN || usage.ru_maxrss < most, "%s took %ld KiB", name, usage.ru_maxrss);
 }
@@ -199,7 +212,7 @@ static double load_many_holdings(size_t count)
 static void reads_many_holdings(void)
 {
     double seconds = load_many_holdings(20000);
-    CHECK_MSG(UNDER_ASAN || seconds < 1.0, "%.2f s", seconds);
+    CHECK_MSG(UNDER_ASAN || seconds < limit_seconds(), "%.2f s", seconds);
     if (!UNDER_ASAN)
         load_many_holdings(240000);
 }
