@@ -84,10 +84,11 @@ static void expand(const struct cfg_model *model, const struct expanded *one, ch
     bool is_tensor = one->entry < model->tensor_count;
     char *at = buffer;
     while (*name != '\0') {
-        if (is_tensor && strncmp(name, CFG_LAYER_MARK, 3) == 0) {
+        bool mark = is_tensor && *name == '{'; /* looked at first: a million names have few braces */
+        if (mark && strncmp(name, CFG_LAYER_MARK, 3) == 0) {
             at = put_digits(at, one->layer);
             name += 3;
-        } else if (is_tensor && strncmp(name, CFG_EXPERT_MARK, 3) == 0) {
+        } else if (mark && strncmp(name, CFG_EXPERT_MARK, 3) == 0) {
             at = put_digits(at, one->expert);
             name += 3;
         } else {
