@@ -4,29 +4,12 @@
 #include <stdlib.h>
 
 #include "harness.h"
+#include "side_rig.h"
 #include "space/cut.h"
 #include "space/flat.h"
 #include "space/registry.h"
 #include "space/stages.h"
 #include "space/world.h"
-
-static struct cfg_layout plain_layout(void)
-{
-    struct cfg_layout layout = {.path = (char *)"layout.yaml",
-                                .name = (char *)"layout",
-                                .size = {1, 1, 1, 1, 1},
-                                .order = {CFG_AXIS_TP, CFG_AXIS_CP, CFG_AXIS_EP, CFG_AXIS_DP, CFG_AXIS_PP},
-                                .vpp = 1,
-                                .shard = {.instances = 1, .use_orig_params = true},
-                                .first_stage_layers = -1,
-                                .last_stage_layers = -1,
-                                .vocab_divisible_by = 128};
-    for (int s = 0; s < SHUNT_STATE_COUNT; s++)
-        layout.state_dtype[s] = -1;
-    layout.state_dtype[SHUNT_STATE_PARAM] = SHUNT_DTYPE_BF16;
-    layout.state_dtype[SHUNT_STATE_MASTER] = SHUNT_DTYPE_FP32;
-    return layout;
-}
 
 /* ---- boxes ---------------------------------------------------------------------- */
 
@@ -170,7 +153,7 @@ static const struct pipeline_row pipeline_rows[] = {
 
 static void check_pipeline(struct arena *arena, const struct pipeline_row *row, size_t number)
 {
-    struct cfg_layout layout = plain_layout();
+    struct cfg_layout layout = rig_layout();
     struct cfg_model model = {.layers = row->layers, .mtp = row->mtp};
     struct pipeline pipeline;
     struct shunt_err err = {0};
@@ -217,7 +200,7 @@ static void grids_of_sixteen_ranks(void)
     } want[8] = {{0, 0, 0, 0, 0, 0, 0, 0}, {1, 0, 0, 0, 0, 0, 1, 0}, {0, 1, 0, 0, 1, 0, 2, 0},
                  {1, 1, 0, 0, 1, 0, 3, 0}, {0, 0, 1, 0, 2, 0, 0, 1}, {1, 0, 1, 0, 2, 0, 1, 1},
                  {0, 1, 1, 0, 3, 0, 2, 1}, {1, 1, 1, 0, 3, 0, 3, 1}};
-    struct cfg_layout layout = plain_layout();
+    struct cfg_layout layout = rig_layout();
     struct arena arena;
     struct grid grid;
     struct shunt_err err = {0};
@@ -263,7 +246,7 @@ static void vocabulary_pads(void)
         {50257, 128, 50259, 2, 0},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct cfg_layout layout = plain_layout();
+        struct cfg_layout layout = rig_layout();
         struct shunt_err err = {0};
         layout.vocab_divisible_by = table[i].divisible_by;
         layout.vocab_padded = table[i].pinned;
@@ -374,7 +357,7 @@ static void check_cut_by_two(const struct side *side)
 
 static void side_tp2_pp2(void)
 {
-    struct cfg_layout layout = plain_layout();
+    struct cfg_layout layout = rig_layout();
     layout.size[CFG_AXIS_TP] = 2;
     layout.size[CFG_AXIS_PP] = 2;
     with_side(&layout, check_cut_by_two);
@@ -390,7 +373,7 @@ static void check_one_box(const struct side *side)
 
 static void side_tp1_merges_segments(void)
 {
-    struct cfg_layout layout = plain_layout();
+    struct cfg_layout layout = rig_layout();
     with_side(&layout, check_one_box);
 }
 
@@ -404,7 +387,7 @@ static void check_order(const struct side *side)
 
 static void side_follows_the_order(void)
 {
-    struct cfg_layout layout = plain_layout();
+    struct cfg_layout layout = rig_layout();
     enum cfg_axis order[] = {CFG_AXIS_PP, CFG_AXIS_TP, CFG_AXIS_DP, CFG_AXIS_CP, CFG_AXIS_EP};
     memcpy(layout.order, order, sizeof(order));
     layout.size[CFG_AXIS_TP] = layout.size[CFG_AXIS_PP] = layout.size[CFG_AXIS_DP] = 2;
@@ -426,7 +409,7 @@ static void refusals(void)
         {"experts", 1, 2, 0, 0, SHUNT_ERR_INPUT, "parallel.ep: found 2, expected a divisor of experts 1"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct cfg_layout layout = plain_layout();
+        struct cfg_layout layout = rig_layout();
         struct cfg_model with_heads = model;
         struct arena arena;
         struct space *space;
@@ -490,7 +473,7 @@ static void states_are_compared(void)
 {
     for (size_t i = 0; i < sizeof(states_rows) / sizeof(states_rows[0]); i++) {
         const struct states_row *row = &states_rows[i];
-        struct cfg_layout from = plain_layout(), to = plain_layout();
+        struct cfg_layout from = rig_layout(), to = rig_layout();
         from.path = (char *)"from.yaml";
         to.path = (char *)"to.yaml";
         from.state_dtype[row->state] = row->from;
@@ -512,7 +495,7 @@ static void weights_need_an_fp32_master(void)
         {SHUNT_DTYPE_BF16, "from.yaml keeps master as bf16 (not supported: casts other than between fp32 and bf16)"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct cfg_layout from = plain_layout(), to = plain_layout();
+        struct cfg_layout from = rig_layout(), to = rig_layout();
         from.path = (char *)"from.yaml";
         from.state_dtype[SHUNT_STATE_MASTER] = rows[i].master;
         to.state_dtype[SHUNT_STATE_MASTER] = -1;
@@ -524,7 +507,7 @@ static void weights_need_an_fp32_master(void)
 /** What an item is read from, what crosses the network, and what it becomes. */
 static void items_know_their_origin(void)
 {
-    struct cfg_layout from = plain_layout(), to = plain_layout();
+    struct cfg_layout from = rig_layout(), to = rig_layout();
     struct arena arena;
     struct space *space;
     struct shunt_err err = {0};
@@ -594,7 +577,7 @@ static void megatron_buckets(void)
     struct cfg_model flat_model = {
         .path = (char *)"m", .name = (char *)"m", .layers = 1, .tensor_count = 7, .tensors = example};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct cfg_layout layout = plain_layout();
+        struct cfg_layout layout = rig_layout();
         struct arena arena;
         layout.size[CFG_AXIS_DP] = rows[i].dp;
         layout.shard =
@@ -648,7 +631,7 @@ static void check_tied_row(const struct tied_row *row)
     static const int64_t elements[] = {1000, 300, 200};
     const struct cfg_model tied_model = {
         .path = (char *)"m", .name = (char *)"m", .layers = 2, .mtp = true, .tensor_count = 3, .tensors = list};
-    struct cfg_layout layout = plain_layout();
+    struct cfg_layout layout = rig_layout();
     struct arena arena;
     list[0].tied_last = row->last;
     list[0].tied_mtp = row->mtp;
