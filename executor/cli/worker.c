@@ -28,6 +28,7 @@ struct worker {
     struct shunt_exec **execs;   /* one per local device: of the plan that runs */
     struct plan_result *results; /* one per local device */
     struct storing storing;
+    struct lineage lineage; /* of what the plan at hand finds */
 };
 
 static void *alloc_new(void *ctx, const char *name, uint64_t bytes)
@@ -156,7 +157,7 @@ static enum shunt_status move(struct worker *worker, struct shunt_err *err)
 static enum shunt_status check_locals(struct worker *worker, struct shunt_err *err)
 {
     struct contents_poll poll = contents_poll_world(worker->world);
-    struct contents_expect expect = {.seed = worker->options->seed};
+    struct contents_expect expect = {.seed = worker->options->seed, .lineage = &worker->lineage};
     enum shunt_status st = SHUNT_OK;
     for (uint32_t i = 0; i < worker->count && st == SHUNT_OK; i++) {
         struct plan_result *result = &worker->results[i];
@@ -235,7 +236,9 @@ static enum shunt_status close_plan(struct worker *worker, struct shunt_err *err
         if (!memory_turn(&worker->locals[i].memory))
             return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory", worker->locals[i].device);
     }
-    return SHUNT_OK;
+    if (!worker->options->check)
+        return SHUNT_OK;
+    return lineage_advance(&worker->lineage, worker->chain->plans[worker->plan], err);
 }
 
 static enum shunt_status run_chain(struct worker *worker, struct shunt_err *err)
@@ -283,6 +286,7 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
         memory_finish(&worker.locals[i].memory);
     }
     storing_end(&worker.storing);
+    lineage_finish(&worker.lineage);
     free(worker.locals);
     free(worker.execs);
     free(worker.results);

@@ -24,6 +24,7 @@ struct holding_walk {
 struct job {
     const struct engine *engine;
     const struct contents_poll *poll;
+    const struct lineage *lineage; /* of the old side; NULL: it is what was filled */
     uint32_t buffer;
     uint64_t since_poll;
 };
@@ -57,6 +58,18 @@ static const struct shunt_plan_tensor *job_tensor(const struct job *job)
     return shunt_plan_get_tensor(job->engine->plan, plan_buffer(job)->tensor);
 }
 
+/* The buffer's elements, from what was filled. */
+static struct origin job_origin(const struct job *job, uint64_t seed)
+{
+    const char *tensor = shunt_plan_string(job->engine->plan, job_tensor(job)->name);
+    struct descent descent = descent_of(plan_buffer(job));
+    if (job->lineage != NULL) {
+        const struct descent first = lineage_find(job->lineage, descent.state, tensor);
+        descent = descent_join(&first, &descent);
+    }
+    return origin_of(&descent, seed, tensor);
+}
+
 static void holding_walk_init(struct holding_walk *hw, const struct job *job, uint64_t seed, uint32_t holding_index)
 {
     const struct engine *engine = job->engine;
@@ -75,7 +88,7 @@ static void holding_walk_init(struct holding_walk *hw, const struct job *job, ui
     walk_init(&hw->walk, view->ndim, view->elem_bytes, view->shape, view->stride, stride);
     hw->walk.a += holding->offset;
     hw->walk.b += (uint64_t)start;
-    hw->origin = origin_of(buffer, seed, shunt_plan_string(engine->plan, tensor->name));
+    hw->origin = job_origin(job, seed);
     hw->elem_bytes = view->elem_bytes;
 }
 
@@ -353,7 +366,9 @@ enum shunt_status contents_check(const struct shunt_exec *exec, const struct con
                                  const struct contents_poll *poll, struct contents_report *report_out,
                                  struct shunt_err *err)
 {
-    struct check check = {.job = {.engine = &exec->engine, .poll = poll}, .expect = expect, .report = report_out};
+    struct check check = {.job = {.engine = &exec->engine, .poll = poll, .lineage = expect->lineage},
+                          .expect = expect,
+                          .report = report_out};
     *report_out = (struct contents_report){0};
     for (uint32_t i = 0; i < exec->engine.part.header->buffer_count; i++) {
         check.job.buffer = i;

@@ -4,6 +4,7 @@
 
 /** Fill an old side with predictable contents, and check a new side against the prediction. */
 
+#include "io/lineage.h"
 #include "replay/exec.h"
 
 /** Called between buffers and every few megabytes; a status other than SHUNT_OK ends the work. */
@@ -31,8 +32,9 @@ struct contents_report {
 
 /** What a check expects in the holdings; pads must be zero in any case. */
 struct contents_expect {
-    uint64_t seed; /* as for the fill */
-    bool zeros;    /* zeros instead of the pattern */
+    uint64_t seed;                 /* as for the fill */
+    bool zeros;                    /* zeros instead of the pattern */
+    const struct lineage *lineage; /* of the old side; NULL: it is what was filled */
 };
 
 /**

@@ -129,7 +129,33 @@ def says_what_is_lost(folder: Path) -> None:
         assert note not in run(EXEC, bc, "--load", stored, "--store", kept, *how)
 
 
-CASES = (passes_over_what_a_plan_leaves, refuses_what_no_plan_before_leaves, says_what_is_lost)
+def checks_what_casts_have_left(folder: Path) -> None:
+    """A check knows what the plans before have cast, or made of another state."""
+    make_plans(folder)
+    (folder / "m.yaml").write_text(MODEL[:MODEL.index("other_state")])
+    states = {"wide": "param: bf16, master: fp32, exp_avg: fp32", "narrow": "param: bf16, master: fp32, exp_avg: bf16",
+              "made": "param: from-master, master: fp32, exp_avg: bf16",
+              "end": "param: fp32, master: fp32, exp_avg: bf16",
+              "weights": "param: bf16", "anew": "param: bf16, master: from-param",
+              "masters": "param: from-master, master: fp32"}
+    for number, (name, state) in enumerate(states.items()):
+        (folder / f"{name}.yaml").write_text((folder / f"{'bca'[number % 3]}.yaml").read_text().replace(
+            "state: {param: bf16, master: fp32}", f"state: {{{state}}}"))
+
+    def plan(first: str, second: str) -> Path:
+        out = folder / f"{first}-{second}.plan"
+        run(SHUNT, "plan", folder / f"{first}.yaml", folder / f"{second}.yaml", "-o", out)
+        return out
+
+    for names in (("wide", "narrow", "wide", "narrow", "wide", "narrow"), ("wide", "made", "wide", "narrow"),
+                  ("wide", "end", "wide", "made", "end"), ("wide", "weights", "anew", "masters", "weights", "anew")):
+        plans = [plan(*pair) for pair in zip(names, names[1:])]
+        replay(*plans, "--fill", 1, "--check")
+    if HAS_UCX:
+        run(EXEC, *plans, "--fill", 1, "--check", "--launch", 4)
+
+
+CASES = (checks_what_casts_have_left, passes_over_what_a_plan_leaves, refuses_what_no_plan_before_leaves, says_what_is_lost)
 
 
 def main() -> int:
