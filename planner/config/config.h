@@ -146,20 +146,69 @@ int64_t cfg_tensor_layer(const struct cfg_tensor *tensor, int64_t index);
 
 /* ---- cluster ------------------------------------------------------------------ */
 
+/**
+ * Nodes that are unlike the others. What their entry does not say is as in the rest of the cluster: 0 here, but
+ * for `nodes`.
+ */
+struct cfg_group {
+    struct cfg_pos pos, nodes_pos;
+    uint32_t node_count;
+    uint32_t *nodes; /* as written */
+    int64_t devices_per_node;
+    uint64_t device_memory;
+    double intra_node_bytes_per_second, inter_node_bytes_per_second, node_inter_node_bytes_per_second;
+    double channel_bytes_per_second;
+    int64_t channels;
+    double host_to_device_bytes_per_second, device_to_host_bytes_per_second;
+    double copy_bytes_per_second, pack_bytes_per_second, unpack_bytes_per_second;
+};
+
 struct cfg_cluster {
     char *path;
     char *name;
     int64_t devices_per_node;
-    int64_t nodes;                      /* 0: as many as needed */
-    uint64_t device_memory;             /* bytes */
-    uint64_t device_reserve;            /* bytes kept free for the user, inside the memory */
-    uint64_t transport_buffers;         /* bytes per device that the transport takes, inside the memory */
-    double intra_node_bytes_per_second; /* per device and direction */
-    double inter_node_bytes_per_second; /* per device and direction */
-    double copy_bytes_per_second;       /* local copies, packs and unpacks: bytes written per second */
-    double round_seconds;               /* fixed cost of one round */
-    double message_seconds;             /* fixed cost of one message on a device */
+    int64_t nodes;                           /* 0: as many as needed */
+    uint64_t device_memory;                  /* bytes */
+    uint64_t device_reserve;                 /* bytes kept free for the user, inside the memory */
+    uint64_t transport_buffers;              /* bytes per device that the transport takes, inside the memory */
+    uint64_t transport_per_peer;             /* and for each peer of a device; a multiple of CFG_PEER_UNIT */
+    double intra_node_bytes_per_second;      /* per device and direction */
+    double inter_node_bytes_per_second;      /* per device and direction */
+    double node_inter_node_bytes_per_second; /* per node and direction; 0: what its devices have together */
+    double channel_bytes_per_second;         /* of one channel of a message between nodes; 0: no limit */
+    int64_t channels;                        /* of a message between nodes */
+    double host_to_device_bytes_per_second;  /* per device; 0: no limit */
+    double device_to_host_bytes_per_second;  /* the same */
+    double copy_bytes_per_second;            /* local copies: bytes written per second */
+    double pack_bytes_per_second;            /* 0: as copies */
+    double unpack_bytes_per_second;          /* 0: as copies */
+    double round_seconds;                    /* fixed cost of one round */
+    double message_seconds;                  /* fixed cost of one message on a device */
+    uint32_t group_count;
+    struct cfg_group *groups;
+    uint32_t grouped_nodes; /* 1 + the highest node of a group */
+    uint32_t *group_of;     /* by node below that: 1 + its group; 0: none */
 };
+
+/** transport_per_peer is a multiple of it: plans count so. */
+#define CFG_PEER_UNIT 1024
+
+/** What the devices of one node are like: every rate is above 0 or, where there is no limit, infinite. */
+struct cfg_machine {
+    int64_t devices_per_node;
+    uint64_t memory;
+    double intra_node, inter_node; /* bytes per second, per device and direction */
+    double node_inter_node;        /* of all devices of the node together, per direction */
+    double message;                /* of one message between nodes */
+    double host_to_device, device_to_host;
+    double copy, pack, unpack;
+};
+
+/** @param group  0: nodes of no group; 1..group_count: those of groups[group - 1] */
+struct cfg_machine cfg_cluster_machine(const struct cfg_cluster *cluster, uint32_t group);
+
+/** Group of a node, as cfg_cluster_machine() takes it. */
+uint32_t cfg_cluster_group(const struct cfg_cluster *cluster, uint64_t node);
 
 /* ---- layout ------------------------------------------------------------------- */
 

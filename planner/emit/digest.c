@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/digest.h"
 
+#include <math.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,21 @@ enum shunt_status digest_model(const struct cfg_model *model, uint8_t out[SHUNT_
     return text_close(&text, out);
 }
 
+/** What the rates of the first lines do not say, so that a cluster without such things keeps its digest. */
+static void print_machine(FILE *file, const struct cfg_cluster *cluster, uint32_t group)
+{
+    const struct cfg_machine machine = cfg_cluster_machine(cluster, group);
+    bool plain = machine.node_inter_node == machine.inter_node * (double)machine.devices_per_node &&
+                 isinf(machine.message) && isinf(machine.host_to_device) && isinf(machine.device_to_host) &&
+                 machine.pack == machine.copy && machine.unpack == machine.copy;
+    if (group > 0)
+        fprintf(file, "group %u node %lld memory %llu rates %a %a %a\n", group, (long long)machine.devices_per_node,
+                (unsigned long long)machine.memory, machine.intra_node, machine.inter_node, machine.copy);
+    if (!plain)
+        fprintf(file, "node rate %a message %a host %a %a pack %a %a\n", machine.node_inter_node, machine.message,
+                machine.host_to_device, machine.device_to_host, machine.pack, machine.unpack);
+}
+
 enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
 {
     struct text text;
@@ -165,6 +181,13 @@ enum shunt_status digest_cluster(const struct cfg_cluster *cluster, uint8_t out[
     fprintf(text.file, "rates %a %a %a costs %a %a\n", cluster->intra_node_bytes_per_second,
             cluster->inter_node_bytes_per_second, cluster->copy_bytes_per_second, cluster->round_seconds,
             cluster->message_seconds);
+    if (cluster->transport_per_peer > 0)
+        fprintf(text.file, "per peer %llu\n", (unsigned long long)cluster->transport_per_peer);
+    print_machine(text.file, cluster, 0);
+    for (uint32_t n = 0; n < cluster->grouped_nodes; n++)
+        fprintf(text.file, "node %u group %u\n", n, cluster->group_of[n]);
+    for (uint32_t g = 1; g <= cluster->group_count; g++)
+        print_machine(text.file, cluster, g);
     return text_close(&text, out);
 }
 

@@ -166,22 +166,21 @@ static void raise_to(double *bound, double seconds)
 static void compute_seconds(const struct route *route, const struct tally *tally, struct route_figures *figures)
 {
     const struct world *world = route->world;
-    const struct cfg_cluster *cluster = world->cluster;
     bool one_node = world->devices[0].node == world->devices[world->device_count - 1].node;
-    double device_rate = cluster->intra_node_bytes_per_second + (one_node ? 0 : cluster->inter_node_bytes_per_second);
-    double node_rate = cluster->inter_node_bytes_per_second * (double)cluster->devices_per_node;
     double *bound = &figures->lower_bound_seconds;
     for (uint32_t d = 0; d < world->device_count; d++) {
+        const struct cfg_machine *machine = world_machine(world, d);
+        double device_rate = machine->intra_node + (one_node ? 0 : machine->inter_node);
         raise_to(bound, (double)tally->missing[d] / device_rate);
         raise_to(bound, (double)tally->only_here[d] / device_rate);
+        if (world->devices[d].first == d) {
+            raise_to(bound, (double)tally->node_missing[world->devices[d].node] / machine->node_inter_node);
+            raise_to(bound, (double)tally->node_only[world->devices[d].node] / machine->node_inter_node);
+        }
         if (tally->sent[d] > figures->max_send)
             figures->max_send = tally->sent[d];
         if (tally->missing[d] > figures->max_missing)
             figures->max_missing = tally->missing[d];
-    }
-    for (uint32_t n = 0; n < world->node_count; n++) {
-        raise_to(bound, (double)tally->node_missing[n] / node_rate);
-        raise_to(bound, (double)tally->node_only[n] / node_rate);
     }
     figures->max_recv = figures->max_missing; /* every missing byte is received once, from one source */
 }

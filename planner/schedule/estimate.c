@@ -1,58 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/estimate.h"
 
+#include "schedule/meter.h"
 #include "schedule/pairs.h"
-#include "schedule/ports.h"
-
-/** Seconds of one round: the busiest of the wire ports, messages included, of the packs and of the unpacks. */
-struct round_cost {
-    double wire, pack, unpack;
-};
-
-struct estimator {
-    const struct problem *problem;
-    struct ports ports;
-    struct pairs pairs;
-    uint32_t *messages; /* by device: sends and receives of the open round */
-};
-
-static struct round_cost close_round(struct estimator *estimator)
-{
-    struct ports *ports = &estimator->ports;
-    double message_seconds = estimator->problem->route->world->cluster->message_seconds;
-    struct round_cost cost = {0};
-    for (size_t i = 0; i < ports->touched.count; i++) {
-        uint32_t port = ports->touched.items[i], kind = port % PORT_KINDS;
-        double *most = kind == PORT_PACK ? &cost.pack : kind == PORT_UNPACK ? &cost.unpack : &cost.wire;
-        double seconds = ports_seconds(ports, port);
-        if (port_is_wire(port))
-            seconds += estimator->messages[port / PORT_KINDS] * message_seconds;
-        *most = seconds > *most ? seconds : *most;
-    }
-    for (size_t i = 0; i < ports->touched.count; i++)
-        estimator->messages[ports->touched.items[i] / PORT_KINDS] = 0;
-    ports_clear(ports);
-    return cost;
-}
-
-/** Packs of the next round and unpacks of the one before run beside the wire of a round, where there are two slots. */
-static double sum_rounds(const struct problem *problem, const struct rounds *rounds, const struct round_cost *costs)
-{
-    double total = 0, round_seconds = problem->route->world->cluster->round_seconds;
-    for (uint32_t k = 0; k < rounds->round_count; k++) {
-        const struct round_cost *now = &costs[k];
-        bool first = k == 0, last = k + 1 == rounds->round_count;
-        if (rounds->depth == 1) {
-            total += now->pack + now->wire + now->unpack;
-        } else {
-            double beside = (first ? 0 : costs[k - 1].unpack) + (last ? 0 : costs[k + 1].pack);
-            total += beside > now->wire ? beside : now->wire;
-            total += (first ? now->pack : 0) + (last ? now->unpack : 0);
-        }
-        total += now->wire > 0 ? round_seconds : 0;
-    }
-    return total;
-}
 
 struct estimate_work {
     const struct problem *problem;
@@ -60,23 +10,36 @@ struct estimate_work {
     double seconds;
 };
 
+static void add_unit(struct arena *arena, struct meter *meter, struct pairs *pairs, const struct unit *unit,
+                     uint32_t round)
+{
+    const struct problem *problem = meter->ports.problem;
+    const struct chunk chunk = rounds_chunk(problem, &problem->jobs[unit->job], &unit->chunking, unit->chunk);
+    struct port_use use;
+    for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
+        if (!ports_piece(&chunk, p, &use))
+            continue;
+        bool local = use.source == use.taker;
+        uint64_t message = local ? 0 : pairs_extend(arena, pairs, use.source, use.taker, round, use.wire);
+        meter_add(arena, meter, &use, message);
+    }
+}
+
 static void estimate_rounds(struct arena *scratch, void *context)
 {
     struct estimate_work *work = context;
-    const struct problem *problem = work->problem;
     const struct rounds *rounds = work->rounds;
-    struct estimator estimator = {.problem = problem,
-                                  .messages = ARENA_NEW(scratch, uint32_t, problem->route->world->device_count)};
+    struct meter meter;
+    struct pairs pairs = {0};
     struct round_cost *costs = ARENA_NEW(scratch, struct round_cost, rounds->round_count);
-    ports_init(scratch, problem, &estimator.ports);
+    meter_init(scratch, work->problem, &meter);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
-        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
-            ports_add_unit(scratch, &estimator.ports, &rounds->units[u]);
-            pairs_add_unit(scratch, &estimator.pairs, problem, &rounds->units[u], k, estimator.messages);
-        }
-        costs[k] = close_round(&estimator);
+        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++)
+            add_unit(scratch, &meter, &pairs, &rounds->units[u], k);
+        costs[k] = meter_close(&meter);
     }
-    work->seconds = sum_rounds(problem, rounds, costs);
+    double round_seconds = work->problem->route->world->cluster->round_seconds;
+    work->seconds = clock_total(costs, rounds->round_count, rounds->depth, round_seconds).total;
 }
 
 double estimate_seconds(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
@@ -97,7 +60,7 @@ double estimate_least_seconds(struct arena *arena, const struct problem *problem
     double least = 0;
     for (size_t i = 0; i < ports.touched.count; i++) {
         double seconds = ports_seconds(&ports, ports.touched.items[i]);
-        least = port_is_wire(ports.touched.items[i]) && seconds > least ? seconds : least;
+        least = port_is_link(ports.touched.items[i]) && seconds > least ? seconds : least;
     }
     return least;
 }

@@ -32,11 +32,11 @@ static void take_loads(struct arena *arena, struct ports *ports, struct loads *l
 static void find_busiest(struct loads *loads)
 {
     for (uint32_t p = 0; p < loads->port_count; p++) {
-        if (port_is_wire(p) && loads->total[p] > loads->busiest_seconds)
+        if (port_is_link(p) && loads->total[p] > loads->busiest_seconds)
             loads->busiest_seconds = loads->total[p];
     }
     for (uint32_t p = 0; p < loads->port_count; p += PORT_KINDS) {
-        double copies = loads->total[p + PORT_PACK] + loads->total[p + PORT_UNPACK];
+        double copies = loads->total[p + PORT_PACK] + loads->total[p + PORT_COPY] + loads->total[p + PORT_UNPACK];
         loads->copy_seconds = copies > loads->copy_seconds ? copies : loads->copy_seconds;
     }
 }

@@ -23,7 +23,7 @@ struct loads {
     struct load *loads;     /* ascending port within a unit */
     double *total;          /* by port: seconds of all units */
     uint64_t *staged;       /* by device: bytes sent and received by all units, aligned */
-    double busiest_seconds; /* of the wire ports: no rounds of these routes are faster */
+    double busiest_seconds; /* of the links: no rounds of these routes are faster */
     double copy_seconds;    /* of the device that packs and unpacks most */
     uint32_t most_messages; /* pairs of a device with another, each direction for itself, of the device with most */
 };

@@ -24,16 +24,33 @@ static void grow(struct arena *arena, struct pairs *pairs)
     *pairs = larger;
 }
 
-bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round)
+/** The slot of a pair, of this round; *fresh_out: it was not. */
+static struct pair_slot *take_slot(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker,
+                                   uint32_t round, bool *fresh_out)
 {
     if (2 * (pairs->used + 1) > pairs->slot_count)
         grow(arena, pairs);
     struct pair_slot *slot = find_slot(pairs, ((uint64_t)source << 32 | taker) + 1);
-    if (slot->pair != 0 && slot->round == round)
-        return false;
+    *fresh_out = slot->pair == 0 || slot->round != round;
     pairs->used += slot->pair == 0;
-    *slot = (struct pair_slot){.pair = ((uint64_t)source << 32 | taker) + 1, .round = round};
-    return true;
+    if (*fresh_out)
+        *slot = (struct pair_slot){.pair = ((uint64_t)source << 32 | taker) + 1, .round = round};
+    return slot;
+}
+
+bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round)
+{
+    bool fresh;
+    take_slot(arena, pairs, source, taker, round, &fresh);
+    return fresh;
+}
+
+uint64_t pairs_extend(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round,
+                      uint64_t bytes)
+{
+    bool fresh;
+    struct pair_slot *slot = take_slot(arena, pairs, source, taker, round, &fresh);
+    return slot->bytes += bytes;
 }
 
 void pairs_add_unit(struct arena *arena, struct pairs *pairs, const struct problem *problem, const struct unit *unit,

@@ -11,6 +11,7 @@
 struct pair_slot {
     uint64_t pair; /* source << 32 | taker, plus 1; 0: free */
     uint32_t round;
+    uint64_t bytes; /* of the message of that round */
 };
 
 /** All zero: empty. */
@@ -21,6 +22,10 @@ struct pairs {
 
 /** @return whether the pair was not there in this round yet */
 bool pairs_add(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round);
+
+/** Make the message of a pair in a round larger. @return its bytes so far: `bytes` if it was not there yet */
+uint64_t pairs_extend(struct arena *arena, struct pairs *pairs, uint32_t source, uint32_t taker, uint32_t round,
+                      uint64_t bytes);
 
 /** Add one to both devices' `messages` for each pair of a unit that was not there in this round yet. */
 void pairs_add_unit(struct arena *arena, struct pairs *pairs, const struct problem *problem, const struct unit *unit,

@@ -4,14 +4,12 @@
 void ports_init(struct arena *arena, const struct problem *problem, struct ports *ports_out)
 {
     const struct world *world = problem->route->world;
-    const struct cfg_cluster *cluster = world->cluster;
-    *ports_out = (struct ports){.problem = problem, .count = world->device_count * PORT_KINDS};
+    uint32_t machines = world->cluster->group_count + 1;
+    *ports_out = (struct ports){.problem = problem, .world = world, .count = world->device_count * PORT_KINDS};
     ports_out->bytes = ARENA_NEW(arena, uint64_t, ports_out->count);
-    double node = 1 / cluster->intra_node_bytes_per_second, net = 1 / cluster->inter_node_bytes_per_second;
-    ports_out->seconds_per_byte[PORT_NODE_OUT] = ports_out->seconds_per_byte[PORT_NODE_IN] = node;
-    ports_out->seconds_per_byte[PORT_NET_OUT] = ports_out->seconds_per_byte[PORT_NET_IN] = net;
-    ports_out->seconds_per_byte[PORT_PACK] = ports_out->seconds_per_byte[PORT_UNPACK] =
-        1 / cluster->copy_bytes_per_second;
+    ports_out->rates = ARENA_NEW(arena, struct clock_rates, machines);
+    for (uint32_t m = 0; m < machines; m++)
+        ports_out->rates[m] = clock_rates(&world->machines[m]);
 }
 
 void ports_clear(struct ports *ports)
@@ -31,38 +29,82 @@ static void add_bytes(struct arena *arena, struct ports *ports, uint32_t device,
     ports->bytes[port] += bytes;
 }
 
-/** Bytes that a piece copies locally in a chunk. */
-static uint64_t local_bytes(const struct chunk *chunk, const struct route_piece *piece)
+/** The links at one end of a message. */
+static void add_end(struct arena *arena, struct ports *ports, uint32_t device, bool inside, bool out, uint64_t bytes)
+{
+    if (inside) {
+        add_bytes(arena, ports, device, out ? PORT_NODE_OUT : PORT_NODE_IN, bytes);
+        return;
+    }
+    add_bytes(arena, ports, device, out ? PORT_NET_OUT : PORT_NET_IN, bytes);
+    if (ports_rates(ports, device)->pooled)
+        add_bytes(arena, ports, ports->world->devices[device].first, out ? PORT_POOL_OUT : PORT_POOL_IN, bytes);
+}
+
+void ports_add(struct arena *arena, struct ports *ports, const struct port_use *use)
+{
+    const struct world_device *devices = ports->world->devices;
+    bool local = use->source == use->taker, inside = devices[use->source].node == devices[use->taker].node;
+    if (!local) {
+        add_end(arena, ports, use->source, inside, true, use->wire);
+        add_end(arena, ports, use->taker, inside, false, use->wire);
+    }
+    add_bytes(arena, ports, use->source, local ? PORT_COPY : PORT_PACK, local ? use->written : use->packed);
+    add_bytes(arena, ports, use->source, PORT_HOST_READ, use->from_host ? use->read : 0);
+    if (!local)
+        add_bytes(arena, ports, use->taker, PORT_UNPACK, use->written);
+    add_bytes(arena, ports, use->taker, local ? PORT_HOST_COPY : PORT_HOST_WRITE, use->to_host ? use->written : 0);
+}
+
+bool ports_read_host(const struct route *route, uint32_t item, bool fresh)
+{
+    return side_tier(fresh ? route->to : route->from, route->space->items[item].derived_from) == CFG_TIER_HOST;
+}
+
+bool ports_write_host(const struct route *route, uint32_t item)
+{
+    return side_tier(route->to, item) == CFG_TIER_HOST;
+}
+
+/** Elements of a piece in a chunk. */
+static uint64_t chunk_elements(const struct chunk *chunk, const struct route_piece *piece)
 {
     if (chunk->groups > 1 && piece->spread % chunk->groups != chunk->group)
         return 0;
-    struct box slice = piece->cell->box;
-    if (chunk->slices > 1)
-        slice = box_slice(&slice, chunk->slice, chunk->slices);
-    return (uint64_t)box_volume(&slice) * chunk->job->elem_bytes;
+    if (chunk->slices == 1)
+        return (uint64_t)piece->cell->elements;
+    struct box slice = box_slice(&piece->cell->box, chunk->slice, chunk->slices);
+    return (uint64_t)box_volume(&slice);
 }
 
-static void add_piece(struct arena *arena, struct ports *ports, const struct chunk *chunk, uint32_t p)
+bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_use *use_out)
 {
-    const struct route_piece *piece = &chunk->type->pieces[p];
-    const struct world_device *devices = ports->problem->route->world->devices;
-    uint32_t source, taker = piece->taker;
-    uint64_t bytes = rounds_piece_bytes(chunk, p, &source);
-    if (source == taker) {
-        add_bytes(arena, ports, taker, PORT_PACK, local_bytes(chunk, piece));
-        return;
-    }
-    bool inside = devices[source].node == devices[taker].node;
-    add_bytes(arena, ports, source, inside ? PORT_NODE_OUT : PORT_NET_OUT, bytes);
-    add_bytes(arena, ports, taker, inside ? PORT_NODE_IN : PORT_NET_IN, bytes);
-    add_bytes(arena, ports, source, PORT_PACK, bytes);
-    add_bytes(arena, ports, taker, PORT_UNPACK, bytes);
+    const struct route *route = chunk->problem->route;
+    const struct route_piece *piece = &chunk->type->pieces[piece_index];
+    const struct space_item *item = &route->space->items[chunk->job->item];
+    uint64_t elements = chunk_elements(chunk, piece);
+    if (elements == 0)
+        return false;
+    uint32_t source = route_source(chunk->type, chunk->job->index, piece_index);
+    bool local = source == piece->taker;
+    *use_out = (struct port_use){.source = source,
+                                 .taker = piece->taker,
+                                 .wire = local ? 0 : problem_aligned_bytes((int64_t)elements, item->wire_bytes),
+                                 .packed = elements * item->wire_bytes,
+                                 .read = elements * shunt_dtype_bytes(item->read_dtype),
+                                 .written = elements * item->elem_bytes[SPACE_TO],
+                                 .from_host = ports_read_host(route, chunk->job->item, piece->fresh),
+                                 .to_host = ports_write_host(route, chunk->job->item)};
+    return true;
 }
 
 void ports_add_unit(struct arena *arena, struct ports *ports, const struct unit *unit)
 {
     const struct problem *problem = ports->problem;
     const struct chunk chunk = rounds_chunk(problem, &problem->jobs[unit->job], &unit->chunking, unit->chunk);
-    for (uint32_t p = 0; p < chunk.type->piece_count; p++)
-        add_piece(arena, ports, &chunk, p);
+    struct port_use use;
+    for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
+        if (ports_piece(&chunk, p, &use))
+            ports_add(arena, ports, &use);
+    }
 }

@@ -27,15 +27,36 @@ static enum shunt_status refuse_device(const struct cfg_cluster *cluster, const 
                       rank, (unsigned long long)count, cluster->path);
 }
 
+/** Devices of all nodes; 0 when there are as many as needed. */
+static uint64_t count_devices(const struct cfg_cluster *cluster)
+{
+    uint64_t count = 0;
+    for (uint64_t node = 0; node < (uint64_t)cluster->nodes; node++)
+        count += (uint64_t)cfg_cluster_machine(cluster, cfg_cluster_group(cluster, node)).devices_per_node;
+    return count;
+}
+
 static enum shunt_status check_devices(const struct cfg_cluster *cluster, const struct side *side,
                                        struct shunt_err *err)
 {
-    uint64_t count = (uint64_t)cluster->nodes * (uint64_t)cluster->devices_per_node;
+    uint64_t count = count_devices(cluster);
     for (uint32_t r = 0; cluster->nodes > 0 && r < side->grid.rank_count; r++) {
         if (side->grid.ranks[r].device >= count)
             return refuse_device(cluster, side, r, count, err);
     }
     return SHUNT_OK;
+}
+
+/** Plans have one cap for all devices yet. */
+static enum shunt_status check_memory(const struct cfg_cluster *cluster, struct shunt_err *err)
+{
+    bool same = cluster->transport_per_peer == 0;
+    for (uint32_t g = 0; g < cluster->group_count; g++)
+        same = same && cluster->groups[g].device_memory == 0;
+    if (same)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                      "not supported: devices of unlike memory, and transport_per_peer (cluster %s)", cluster->path);
 }
 
 static uint32_t *map_ranks(struct arena *arena, struct world *world, const struct side *side, bool is_from)
@@ -59,10 +80,40 @@ static uint32_t *map_ranks(struct arena *arena, struct world *world, const struc
     return device_of;
 }
 
+static void list_machines(struct arena *arena, struct world *world)
+{
+    world->machines = ARENA_NEW(arena, struct cfg_machine, (size_t)world->cluster->group_count + 1);
+    for (uint32_t g = 0; g <= world->cluster->group_count; g++)
+        world->machines[g] = cfg_cluster_machine(world->cluster, g);
+}
+
+/** Find the nodes of the devices, which ascend. */
+static void find_nodes(struct world *world)
+{
+    uint64_t node = 0, begin = 0; /* of the node at hand: its number, its first device */
+    for (uint32_t d = 0; d < world->device_count; d++) {
+        struct world_device *device = &world->devices[d];
+        for (;;) {
+            device->machine = cfg_cluster_group(world->cluster, node);
+            uint64_t end = begin + (uint64_t)world->machines[device->machine].devices_per_node;
+            if (device->id < end)
+                break;
+            begin = end;
+            node++;
+        }
+        device->node = (uint32_t)node;
+        bool same = d > 0 && world->devices[d - 1].node == device->node;
+        device->first = same ? world->devices[d - 1].first : d;
+        world->node_count = device->node + 1;
+    }
+}
+
 enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
                               const struct side *to, struct world **world_out, struct shunt_err *err)
 {
-    enum shunt_status status = check_devices(cluster, from, err);
+    enum shunt_status status = check_memory(cluster, err);
+    if (status == SHUNT_OK)
+        status = check_devices(cluster, from, err);
     if (status == SHUNT_OK)
         status = check_devices(cluster, to, err);
     if (status != SHUNT_OK)
@@ -83,10 +134,10 @@ enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *clu
             continue;
         struct world_device *device = &world->devices[world->device_count++];
         device->id = ids[i];
-        device->node = (uint32_t)(ids[i] / cluster->devices_per_node);
         device->from_rank = device->to_rank = WORLD_NO_RANK;
-        world->node_count = device->node + 1;
     }
+    list_machines(arena, world);
+    find_nodes(world);
     world->from_device = map_ranks(arena, world, from, true);
     world->to_device = map_ranks(arena, world, to, false);
     *world_out = world;

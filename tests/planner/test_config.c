@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The YAML loader: what it accepts. */
+#include <math.h>
+
 #include "config/mem.h"
 #include "config/rig.h"
 #include "harness.h"
@@ -126,6 +128,55 @@ static void reads_a_short_cluster(void)
         CHECK(loaded.cluster->nodes == 0 && loaded.cluster->device_reserve == 0);
         CHECK(loaded.cluster->transport_buffers == 0);
         CHECK(loaded.cluster->round_seconds == 50e-6 && loaded.cluster->message_seconds == 5e-6);
+        CHECK(loaded.cluster->transport_per_peer == 0 && loaded.cluster->group_count == 0);
+        const struct cfg_machine machine = cfg_cluster_machine(loaded.cluster, 0);
+        CHECK(machine.devices_per_node == 8 && machine.memory == 1000000000);
+        CHECK(machine.intra_node == 2e9 && machine.inter_node == 1e9 && machine.node_inter_node == 8e9);
+        CHECK(machine.copy == 1e9 && machine.pack == 1e9 && machine.unpack == 1e9);
+        CHECK(isinf(machine.message) && isinf(machine.host_to_device) && isinf(machine.device_to_host));
+        CHECK(cfg_cluster_group(loaded.cluster, 0) == 0);
+    }
+    unload(&loaded);
+}
+
+static const char mixed_cluster[] = "kind: cluster\n"
+                                    "name: c\n"
+                                    "devices_per_node: 8\n"
+                                    "nodes: 6\n"
+                                    "groups:\n"
+                                    "- nodes: \"1-2,5\"\n"
+                                    "  devices_per_node: 4\n"
+                                    "  device: {memory: 40 GB}\n"
+                                    "  links: {inter_node: 25 GB/s, channels: 4, device_to_host: 12 GB/s}\n"
+                                    "  copy: 800 GB/s\n"
+                                    "- {nodes: [3], unpack: 300 GB/s, links: {node_inter_node: 900 GB/s}}\n"
+                                    "device: {memory: 80 GB, transport_per_peer: 12 MiB}\n"
+                                    "links: {intra_node: 450 GB/s, inter_node: 50 GB/s, node_inter_node: 150 GB/s,\n"
+                                    "        channel: 20 GB/s, channels: 2, host_to_device: 55 GB/s}\n"
+                                    "copy: 1300 GB/s\n"
+                                    "pack: 1200 GB/s\n";
+
+/* Nodes of a group have what the group says, else what the cluster says. */
+static void reads_groups_of_nodes(void)
+{
+    static const uint32_t groups[] = {0, 1, 1, 2, 0, 1, 0};
+    struct loaded loaded = load_text(CLUSTER, mixed_cluster);
+    CHECK_STR(loaded.log, "");
+    if (loaded.cluster != NULL) {
+        for (uint32_t node = 0; node < sizeof(groups) / sizeof(groups[0]); node++)
+            CHECK_MSG(cfg_cluster_group(loaded.cluster, node) == groups[node], "node %u", node);
+        CHECK_EQ_U64(loaded.cluster->transport_per_peer, UINT64_C(12) << 20);
+        const struct cfg_machine rest = cfg_cluster_machine(loaded.cluster, 0);
+        CHECK(rest.devices_per_node == 8 && rest.memory == 80000000000 && rest.inter_node == 50e9);
+        CHECK(rest.node_inter_node == 150e9 && rest.message == 40e9 && rest.host_to_device == 55e9);
+        CHECK(rest.copy == 1300e9 && rest.pack == 1200e9 && rest.unpack == 1300e9 && isinf(rest.device_to_host));
+        const struct cfg_machine small = cfg_cluster_machine(loaded.cluster, 1);
+        CHECK(small.devices_per_node == 4 && small.memory == 40000000000 && small.intra_node == 450e9);
+        CHECK(small.inter_node == 25e9 && small.node_inter_node == 100e9 && small.message == 80e9);
+        CHECK(small.copy == 800e9 && small.pack == 1200e9 && small.unpack == 800e9);
+        CHECK(small.host_to_device == 55e9 && small.device_to_host == 12e9);
+        const struct cfg_machine wide = cfg_cluster_machine(loaded.cluster, 2);
+        CHECK(wide.node_inter_node == 400e9 && wide.unpack == 300e9 && wide.copy == 1300e9);
     }
     unload(&loaded);
 }
@@ -630,6 +681,7 @@ static const struct test_case cases[] = {
     {"reads-an-index", reads_an_index},
     {"reads-a-cluster", reads_a_cluster},
     {"reads-a-short-cluster", reads_a_short_cluster},
+    {"reads-groups-of-nodes", reads_groups_of_nodes},
     {"reads-a-layout", reads_a_layout},
     {"reads-a-short-layout", reads_a_short_layout},
     {"reads-states-in-full", reads_states_in_full},

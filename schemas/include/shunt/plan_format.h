@@ -132,7 +132,7 @@ SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_tensor) == 24, "tensor size");
 
 struct shunt_plan_device {
     uint32_t id;          /* the device's number in the cluster; ascending */
-    uint32_t node;        /* id / devices per node */
+    uint32_t node;        /* devices are numbered node by node */
     uint32_t from_rank;   /* SHUNT_PLAN_NONE: no old rank here */
     uint32_t to_rank;     /* SHUNT_PLAN_NONE: no new rank here */
     uint64_t part_offset; /* from the start of the file */

@@ -17,6 +17,8 @@ enum kind { MODEL, CLUSTER, LAYOUT, LADDER, INDEX };
 #define MODEL_TENSOR  MODEL_HEAD "- {name: t, shape: [2], stage: all}\n"
 #define CLUSTER_BASE                                                                                                   \
     "kind: cluster\nname: c\ndevices_per_node: 8\nlinks: {intra_node: 2 GB/s, inter_node: 1 GB/s}\ncopy: 1 GB/s\n"
+/* Lines 1 to 7; groups follow. */
+#define CLUSTER_GROUPS CLUSTER_BASE "device: {memory: 8 GB, reserve: 1 GB, transport_buffers: 1 GB}\ngroups:\n"
 
 /* Lines 1 to 4; rules follow on line 5. */
 #define MESH_HEAD LAYOUT_HEAD "mesh: {names: [dp, tp], shape: [4, 2]}\nplacements:\n"
