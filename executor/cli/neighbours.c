@@ -78,7 +78,7 @@ static void list_left(struct pair *pair, const struct shunt_plan_part *part)
 {
     const struct shunt_plan *plan = pair->chain->plans[pair->next - 1];
     for (uint32_t i = 0; i < part->header->buffer_count; i++) {
-        if (part->buffers[i].side != SHUNT_SIDE_FROM)
+        if (shunt_plan_on_new_side(&part->buffers[i]))
             pair->left[pair->left_count++] = entry_of(plan, &part->buffers[i]);
     }
     qsort(pair->left, pair->left_count, sizeof(*pair->left), compare_entries);
@@ -94,7 +94,7 @@ static enum shunt_status check_parts(struct pair *pair, const struct shunt_plan_
     list_left(pair, first);
     for (uint32_t i = 0; i < second->header->buffer_count && st == SHUNT_OK; i++) {
         const struct entry entry = entry_of(pair->chain->plans[pair->next], &second->buffers[i]);
-        if (entry.buffer->side != SHUNT_SIDE_TO)
+        if (shunt_plan_on_old_side(entry.buffer))
             st = compare(pair, &entry, err);
     }
     free(pair->left);

@@ -134,6 +134,7 @@ static void json_device(struct jsonw *json, const struct summary *summary, uint3
     jsonw_u64(json, "filled", stats->filled_bytes);
     jsonw_u64(json, "peak_bytes", stats->peak_bytes);
     jsonw_u64(json, "plan_peak_bytes", shunt_plan_get_device(summary->chain->plans[plan], device)->peak_bytes);
+    jsonw_u64(json, "host_peak_bytes", stats->host_peak_bytes);
     jsonw_double(json, "seconds", stats->seconds);
     jsonw_u64(json, "checked", result->report.checked_bytes);
     jsonw_u64(json, "wrong", result->report.wrong_bytes);

@@ -65,13 +65,18 @@ static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
     return st == SHUNT_OK ? shunt_exec_trust(local->exec, err) : st; /* main.c has verified the chain */
 }
 
+static bool is_old(const struct shunt_exec_buffer *buffer)
+{
+    return buffer->side == SHUNT_SIDE_FROM || buffer->side == SHUNT_SIDE_BOTH;
+}
+
 /* The first plan's old side comes from nowhere; memory_turn() files it as old. */
 static enum shunt_status make_old_side(struct local *local, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
         struct shunt_exec_buffer buffer;
         shunt_exec_get_buffer(local->exec, i, &buffer);
-        if (buffer.side != SHUNT_SIDE_TO && memory_alloc(&local->memory, buffer.name, buffer.bytes) == NULL)
+        if (is_old(&buffer) && memory_alloc(&local->memory, buffer.name, buffer.bytes) == NULL)
             return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: no memory for %s of %" PRIu64 " bytes", local->device,
                               buffer.name, buffer.bytes);
     }
@@ -85,7 +90,7 @@ static enum shunt_status bind_old_side(struct local *local, struct shunt_err *er
     for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
         struct shunt_exec_buffer buffer;
         shunt_exec_get_buffer(local->exec, i, &buffer);
-        if (buffer.side == SHUNT_SIDE_TO)
+        if (!is_old(&buffer))
             continue;
         const struct memory_item *item = memory_find(&local->memory, buffer.name);
         if (item == NULL)

@@ -139,7 +139,7 @@ enum shunt_status contents_fill(struct shunt_exec *exec, uint64_t seed, const st
     struct job job = {.engine = &exec->engine, .poll = poll};
     for (uint32_t i = 0; i < exec->engine.part.header->buffer_count; i++) {
         job.buffer = i;
-        if (plan_buffer(&job)->side == SHUNT_SIDE_TO)
+        if (!shunt_plan_on_old_side(plan_buffer(&job)))
             continue;
         enum shunt_status st = fill_buffer(&job, seed, err);
         if (st != SHUNT_OK)
@@ -372,7 +372,7 @@ enum shunt_status contents_check(const struct shunt_exec *exec, const struct con
     *report_out = (struct contents_report){0};
     for (uint32_t i = 0; i < exec->engine.part.header->buffer_count; i++) {
         check.job.buffer = i;
-        if (plan_buffer(&check.job)->side == SHUNT_SIDE_FROM || plan_buffer(&check.job)->bytes == 0)
+        if (!shunt_plan_on_new_side(plan_buffer(&check.job)) || plan_buffer(&check.job)->bytes == 0)
             continue;
         enum shunt_status st = check_buffer(&check, err);
         if (st != SHUNT_OK)

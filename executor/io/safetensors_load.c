@@ -237,7 +237,7 @@ static enum shunt_status pair_up(const struct source *source, const struct shunt
     for (uint32_t i = 0; i < shunt_exec_buffer_count(exec); i++) {
         struct load *load = &loads->at[loads->count];
         shunt_exec_get_buffer(exec, i, &load->buffer);
-        if (load->buffer.side == SHUNT_SIDE_TO)
+        if (load->buffer.side == SHUNT_SIDE_TO || load->buffer.side == SHUNT_SIDE_SCRATCH)
             continue;
         load->entry = safetensors_find(&source->index, load->buffer.name);
         if (load->entry == NULL && load->buffer.bytes == 0)

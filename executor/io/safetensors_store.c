@@ -90,7 +90,7 @@ static enum shunt_status collect(const struct shunt_exec *exec, struct shunt_exe
     for (uint32_t i = 0; i < shunt_exec_buffer_count(exec); i++) {
         struct shunt_exec_buffer *buffer = &buffers[*count_out];
         shunt_exec_get_buffer(exec, i, buffer);
-        if (buffer->side == SHUNT_SIDE_FROM)
+        if (buffer->side == SHUNT_SIDE_FROM || buffer->side == SHUNT_SIDE_SCRATCH)
             continue;
         if (shape_bytes(buffer) != buffer->bytes)
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s has %" PRIu64 " bytes, its shape %" PRIu64, buffer->name,

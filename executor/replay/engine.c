@@ -25,12 +25,25 @@ static uint64_t counted_bytes(const struct engine *engine, uint32_t index)
     return buffer->tier == SHUNT_TIER_HOST ? 0 : buffer->bytes;
 }
 
+static bool is_scratch(const struct engine *engine, uint32_t index)
+{
+    return engine->part.buffers[index].side == SHUNT_SIDE_SCRATCH;
+}
+
+static uint64_t host_bytes(const struct engine *engine, uint32_t index)
+{
+    return is_scratch(engine, index) ? engine->part.buffers[index].bytes - counted_bytes(engine, index) : 0;
+}
+
 static void add_live(struct engine *engine, uint32_t index)
 {
     engine->buffers[index].live = true;
     engine->live_bytes += counted_bytes(engine, index);
+    engine->host_live_bytes += host_bytes(engine, index);
     if (engine->live_bytes > engine->stats.peak_bytes)
         engine->stats.peak_bytes = engine->live_bytes;
+    if (engine->host_live_bytes > engine->stats.host_peak_bytes)
+        engine->stats.host_peak_bytes = engine->host_live_bytes;
 }
 
 void engine_reset(struct engine *engine)
@@ -43,17 +56,16 @@ void engine_reset(struct engine *engine)
         own->data = NULL;
         own->owner = ENGINE_OWNER_NONE;
         own->live = own->bound = false;
-        if (engine->part.buffers[i].side != SHUNT_SIDE_TO)
-            unbound++;
+        unbound += shunt_plan_on_old_side(&engine->part.buffers[i]);
     }
     engine->unbound = unbound;
-    engine->live_bytes = 0;
+    engine->live_bytes = engine->host_live_bytes = 0;
 }
 
 void engine_bind(struct engine *engine, uint32_t index, unsigned dtype, void *data, uint64_t bytes)
 {
     struct engine_buffer *own = &engine->buffers[index];
-    if (!own->bound && engine->part.buffers[index].side != SHUNT_SIDE_TO)
+    if (!own->bound && shunt_plan_on_old_side(&engine->part.buffers[index]))
         engine->unbound--;
     own->data = data;
     own->owner = ENGINE_OWNER_CALLER;
@@ -65,7 +77,7 @@ void engine_bind(struct engine *engine, uint32_t index, unsigned dtype, void *da
 const char *engine_first_unbound(const struct engine *engine)
 {
     for (uint32_t i = 0; engine->unbound > 0 && i < engine->part.header->buffer_count; i++) {
-        if (engine->part.buffers[i].side != SHUNT_SIDE_TO && !engine->buffers[i].bound)
+        if (shunt_plan_on_old_side(&engine->part.buffers[i]) && !engine->buffers[i].bound)
             return engine->buffers[i].name;
     }
     return NULL;
@@ -86,7 +98,7 @@ enum shunt_status engine_begin(struct engine *engine, struct shunt_err *err)
         (struct shunt_exec_stats){.device = engine->device,
                                   .rounds = engine->header->round_count,
                                   .plan_peak_bytes = shunt_plan_get_device(engine->plan, engine->device)->peak_bytes};
-    engine->live_bytes = 0;
+    engine->live_bytes = engine->host_live_bytes = 0;
     for (uint32_t slot = 0; slot < SHUNT_PLAN_MAX_DEPTH; slot++) {
         uint64_t bytes = engine->part.header->staging_bytes[slot];
         if (bytes == 0)
@@ -103,9 +115,9 @@ enum shunt_status engine_begin(struct engine *engine, struct shunt_err *err)
     point_messages(engine);
     for (uint32_t i = 0; i < engine->part.header->buffer_count; i++) {
         engine->buffers[i].live = false;
-        if (engine->part.buffers[i].side != SHUNT_SIDE_TO)
+        if (shunt_plan_on_old_side(&engine->part.buffers[i]))
             add_live(engine, i);
-        else if (engine->tracking)
+        else if (engine->tracking && engine->part.buffers[i].side == SHUNT_SIDE_TO)
             track_clear(&engine->buffers[i].written);
     }
     return SHUNT_OK;
@@ -125,10 +137,10 @@ enum shunt_status engine_alloc(struct engine *engine, uint32_t round, struct shu
         uint32_t i = engine->allocs.list[n];
         struct engine_buffer *own = &engine->buffers[i];
         uint64_t bytes = engine->part.buffers[i].bytes;
-        if (!own->bound && engine->memory.alloc != NULL) {
+        if (!own->bound && engine->memory.alloc != NULL && !is_scratch(engine, i)) {
             own->data = engine->memory.alloc(engine->memory.ctx, own->name, bytes);
             own->owner = ENGINE_OWNER_CALLER;
-        } else if (!own->bound) {
+        } else if (!own->bound) { /* scratch never is */
             own->data = engine->device_ops->alloc(bytes);
             own->owner = ENGINE_OWNER_ENGINE;
         }
@@ -263,10 +275,13 @@ void engine_free(struct engine *engine, uint32_t round)
         uint32_t i = engine->frees.list[n];
         struct engine_buffer *own = &engine->buffers[i];
         uint64_t bytes = engine->part.buffers[i].bytes;
-        assert(own->live && own->owner == ENGINE_OWNER_CALLER);
+        assert(own->live && own->owner == (is_scratch(engine, i) ? ENGINE_OWNER_ENGINE : ENGINE_OWNER_CALLER));
         own->live = false;
         engine->live_bytes -= counted_bytes(engine, i);
-        if (engine->memory.release != NULL)
+        engine->host_live_bytes -= host_bytes(engine, i);
+        if (own->owner == ENGINE_OWNER_ENGINE)
+            engine->device_ops->free(own->data, bytes);
+        else if (engine->memory.release != NULL)
             engine->memory.release(engine->memory.ctx, own->name, own->data, bytes);
         own->data = NULL;
         own->owner = ENGINE_OWNER_NONE;

@@ -26,7 +26,7 @@ struct engine_buffer {
     bool bound;           /* by the caller, before the run */
     uint8_t dtype;        /* as bound */
     uint64_t bytes;       /* as bound */
-    char *name;           /* "STATE/TENSOR" */
+    char *name;           /* "STATE/TENSOR"; of scratch "scratch:INDEX" */
     struct track written; /* new-side buffers, when tracking */
 };
 
@@ -54,7 +54,7 @@ struct engine {
     uint32_t *peers;                    /* ascending */
     uint32_t peer_count, max_messages;
 
-    uint64_t live_bytes;
+    uint64_t live_bytes, host_live_bytes;
     struct shunt_exec_stats stats;
 };
 

@@ -10,6 +10,11 @@ static char *buffer_name(const struct engine *engine, const struct shunt_plan_bu
 {
     const struct shunt_plan_tensor *tensor = shunt_plan_get_tensor(engine->plan, buffer->tensor);
     char *name;
+    if (buffer->side == SHUNT_SIDE_SCRATCH) { /* of which there may be many; nobody binds them */
+        if (asprintf(&name, "scratch:%u", (unsigned)(buffer - engine->part.buffers)) < 0)
+            return NULL;
+        return name;
+    }
     if (asprintf(&name, "%s/%s", shunt_state_name(buffer->state), shunt_plan_string(engine->plan, tensor->name)) < 0)
         return NULL;
     return name;
@@ -26,8 +31,7 @@ static bool init_buffers(struct engine *engine)
         own->name = buffer_name(engine, buffer);
         if (own->name == NULL)
             return false;
-        if (buffer->side != SHUNT_SIDE_TO)
-            engine->unbound++;
+        engine->unbound += shunt_plan_on_old_side(buffer);
         uint32_t elem_bytes = shunt_dtype_bytes(buffer->dtype);
         if (engine->tracking && buffer->side == SHUNT_SIDE_TO &&
             !track_init(&own->written, buffer->bytes / elem_bytes, elem_bytes))
@@ -126,9 +130,8 @@ static bool lives_in(const struct engine *engine, uint32_t buffer, uint32_t roun
     if (buffer >= SHUNT_PLAN_STAGING)
         return true;
     const struct shunt_plan_buffer *b = &engine->part.buffers[buffer];
-    if (b->side == SHUNT_SIDE_TO)
-        return b->alloc_round <= round;
-    return b->side == SHUNT_SIDE_BOTH || b->free_round >= round;
+    return (!shunt_plan_is_allocated(b) || b->alloc_round <= round) &&
+           (!shunt_plan_is_freed(b) || b->free_round >= round);
 }
 
 /* The verifier proves this too; here it keeps an unverified plan from touching memory that is not there. */
@@ -227,11 +230,14 @@ uint32_t engine_table_crc(const struct engine *engine, bool as_bound)
     return crc;
 }
 
+/* Without scratch, whose memory is the engine's own. */
 static uint64_t round_bytes(const struct engine *engine, const struct engine_schedule *schedule, uint32_t round)
 {
     uint64_t bytes = 0;
-    for (uint32_t n = schedule->begin[round]; n < schedule->begin[round + 1]; n++)
-        bytes += engine->part.buffers[schedule->list[n]].bytes;
+    for (uint32_t n = schedule->begin[round]; n < schedule->begin[round + 1]; n++) {
+        const struct shunt_plan_buffer *buffer = &engine->part.buffers[schedule->list[n]];
+        bytes += buffer->side == SHUNT_SIDE_SCRATCH ? 0 : buffer->bytes;
+    }
     return bytes;
 }
 

@@ -98,7 +98,7 @@ enum shunt_status shunt_exec_bind(struct shunt_exec *exec, enum shunt_plan_side 
 {
     if (exec->state != SHUNT_EXEC_VERIFIED && exec->state != SHUNT_EXEC_BOUND)
         return wrong_state(exec, "bind", err);
-    int64_t found = engine_find(&exec->engine, name, side);
+    int64_t found = side == SHUNT_SIDE_SCRATCH ? -1 : engine_find(&exec->engine, name, side);
     if (found < 0)
         return shunt_fail(err, SHUNT_ERR_MISMATCH, "buffer table changed: the plan has no %s buffer %s on device %u",
                           side == SHUNT_SIDE_TO ? "new-side" : "old-side", name, exec->engine.device);

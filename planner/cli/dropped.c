@@ -22,9 +22,9 @@ static bool find(const struct shunt_plan *plan, struct dropped *dropped_out)
             return false;
         for (uint32_t b = 0; b < part.header->buffer_count; b++) {
             const struct shunt_plan_buffer *buffer = &part.buffers[b];
-            if (buffer->side != SHUNT_SIDE_FROM)
+            if (shunt_plan_on_new_side(buffer))
                 kept[buffer->state] = true;
-            if (buffer->side != SHUNT_SIDE_TO) {
+            if (shunt_plan_on_old_side(buffer)) {
                 old[buffer->state] = true;
                 found.bytes[buffer->state] += buffer->bytes;
             }

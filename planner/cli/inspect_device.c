@@ -41,8 +41,8 @@ struct side_sum {
     uint64_t host_bytes; /* of the bytes, those in host memory */
 };
 
-static const char *const side_keys[] = {"from_only", "to_only", "kept"}; /* by enum shunt_plan_side */
-#define SIDE_COUNT 3
+static const char *const side_keys[] = {"from_only", "to_only", "kept", "scratch"}; /* by enum shunt_plan_side */
+#define SIDE_COUNT 4
 
 struct device_view {
     const struct shunt_plan_device *device;
@@ -176,6 +176,8 @@ static void print_device_head(const struct device_view *view)
     print_sum("old side", add_sums(sides[SHUNT_SIDE_FROM], sides[SHUNT_SIDE_BOTH]));
     print_sum("new side", add_sums(sides[SHUNT_SIDE_TO], sides[SHUNT_SIDE_BOTH]));
     print_sum("both", sides[SHUNT_SIDE_BOTH]);
+    if (sides[SHUNT_SIDE_SCRATCH].buffers > 0)
+        print_sum("scratch", sides[SHUNT_SIDE_SCRATCH]);
     printf("  peers      %6s\n", fmt_count(view->peer_count).s);
     printf("  peak       %26s %20s\n", fmt_bytes(device->peak_bytes).s, fmt_count(device->peak_bytes).s);
     for (uint32_t i = 0; i < SHUNT_PLAN_MAX_DEPTH; i++)

@@ -3,7 +3,8 @@
  * `shunt inspect PLAN --buffers` and `--ops`: JSON lines, design.md 10.3.
  *
  * Names of buffers are unique on a device: "from:STATE/TENSOR" and "to:STATE/TENSOR"; a kept
- * buffer serves both sides under its "from:" name. Staging slots are "staging:K".
+ * buffer serves both sides under its "from:" name. Staging slots are "staging:K", scratch buffers
+ * "scratch:N" with the buffer's index on its device.
  *
  * Operations come in an order that replays: round by round, and in a round all devices' allocs,
  * copies, packs and fills, then all sends, all receives, all unpacks, all frees.
@@ -98,6 +99,9 @@ static void key_buffer(struct lines *lines, const struct device_lines *device, u
     if (index >= SHUNT_PLAN_STAGING) {
         snprintf(text, sizeof(text), "staging:%" PRIu32, index - SHUNT_PLAN_STAGING);
         json_key_string(&lines->json, "buffer", text);
+    } else if (device->part.buffers[index].side == SHUNT_SIDE_SCRATCH) {
+        snprintf(text, sizeof(text), "scratch:%" PRIu32, index);
+        json_key_string(&lines->json, "buffer", text);
     } else {
         const struct shunt_plan_buffer *buffer = &device->part.buffers[index];
         key_binding(lines, "buffer", buffer->side == SHUNT_SIDE_TO ? "to:" : "from:", buffer);
@@ -142,9 +146,20 @@ static void put_holding(struct json *json, const struct shunt_plan_part *part, c
     put_box(json, &part->corners[holding->corner], &part->views[holding->view]);
 }
 
-static void put_buffer_line(struct lines *lines, const struct device_lines *device, uint32_t index, bool to_side,
-                            const struct shunt_plan_holding *holding)
+static const char *tier_name(const struct shunt_plan_buffer *buffer)
 {
+    return buffer->tier == SHUNT_TIER_HOST ? "host" : "device";
+}
+
+/* A kept buffer has a line on both sides, a scratch one a line of its own. */
+static void put_buffer_line(struct lines *lines, const struct device_lines *device, uint32_t index,
+                            enum shunt_plan_side side, const struct shunt_plan_holding *holding)
+{
+    static const char *const names[] = {
+        [SHUNT_SIDE_FROM] = "from", [SHUNT_SIDE_TO] = "to", [SHUNT_SIDE_SCRATCH] = "scratch"};
+    const uint32_t ranks[] = {[SHUNT_SIDE_FROM] = device->device->from_rank,
+                              [SHUNT_SIDE_TO] = device->device->to_rank,
+                              [SHUNT_SIDE_SCRATCH] = SHUNT_PLAN_NONE};
     const struct shunt_plan_buffer *buffer = &device->part.buffers[index];
     const struct shunt_plan_view *local = &device->part.views[buffer->view];
     const bool empty = buffer->bytes == 0; /* no view has an extent of 0 */
@@ -153,9 +168,9 @@ static void put_buffer_line(struct lines *lines, const struct device_lines *devi
 
     json_object_begin(json);
     json_key_u64(json, "device", device->device->id);
-    json_key_string(json, "side", to_side ? "to" : "from");
+    json_key_string(json, "side", names[side]);
     key_buffer(lines, device, index);
-    json_key_string(json, "tier", buffer->tier == SHUNT_TIER_HOST ? "host" : "device");
+    json_key_string(json, "tier", tier_name(buffer));
     json_key_u64(json, "bytes", buffer->bytes);
     json_key_string(json, "tensor", tensor_name(lines, buffer));
     json_key_string(json, "state", shunt_state_name(buffer->state));
@@ -165,7 +180,7 @@ static void put_buffer_line(struct lines *lines, const struct device_lines *devi
     if (buffer->origin_dtype != 0)
         json_key_string(json, "from_dtype", shunt_dtype_name(shunt_plan_origin_dtype(buffer)));
     put_holding(json, &device->part, holding);
-    inspect_key_rank(json, "rank", to_side ? device->device->to_rank : device->device->from_rank);
+    inspect_key_rank(json, "rank", ranks[side]);
     key_binding(lines, "name", "", buffer);
     memcpy(shape, local->shape, sizeof(shape));
     shape[0] = empty ? 0 : shape[0];
@@ -175,18 +190,16 @@ static void put_buffer_line(struct lines *lines, const struct device_lines *devi
     json_end_line(json);
 }
 
-static void put_device_side(struct lines *lines, const struct device_lines *device, bool to_side)
+static void put_device_side(struct lines *lines, const struct device_lines *device, enum shunt_plan_side side)
 {
-    enum shunt_plan_side other = to_side ? SHUNT_SIDE_FROM : SHUNT_SIDE_TO;
-
     for (uint32_t i = 0; i < device->part.header->buffer_count; i++) {
         const struct shunt_plan_buffer *buffer = &device->part.buffers[i];
-        if (buffer->side == other)
+        if (buffer->side != side && (side == SHUNT_SIDE_SCRATCH || buffer->side != SHUNT_SIDE_BOTH))
             continue;
         for (uint32_t h = 0; h < buffer->holding_count; h++)
-            put_buffer_line(lines, device, i, to_side, &device->part.holdings[buffer->holding_begin + h]);
+            put_buffer_line(lines, device, i, side, &device->part.holdings[buffer->holding_begin + h]);
         if (buffer->holding_count == 0)
-            put_buffer_line(lines, device, i, to_side, NULL);
+            put_buffer_line(lines, device, i, side, NULL);
     }
 }
 
@@ -199,8 +212,9 @@ static enum shunt_status visit_parts(struct lines *lines, struct inspect_range r
         if (status != SHUNT_OK)
             return status;
         if (put) {
-            put_device_side(lines, &device, false);
-            put_device_side(lines, &device, true);
+            put_device_side(lines, &device, SHUNT_SIDE_FROM);
+            put_device_side(lines, &device, SHUNT_SIDE_TO);
+            put_device_side(lines, &device, SHUNT_SIDE_SCRATCH);
         }
         shunt_plan_drop_part(lines->plan, i);
     }
@@ -267,9 +281,13 @@ static void end_line(struct lines *lines)
 
 static void put_event(struct lines *lines, const struct device_lines *device, const struct event *event, const char *op)
 {
+    const struct shunt_plan_buffer *buffer = &device->part.buffers[event->buffer];
+
     begin_line(lines, device, event->round, op);
     key_buffer(lines, device, event->buffer);
-    json_key_u64(&lines->json, "bytes", device->part.buffers[event->buffer].bytes);
+    json_key_u64(&lines->json, "bytes", buffer->bytes);
+    if (buffer->side == SHUNT_SIDE_SCRATCH)
+        json_key_string(&lines->json, "tier", tier_name(buffer));
     end_line(lines);
 }
 

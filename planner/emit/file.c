@@ -227,12 +227,12 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
 /** The least version that has what the plan uses: older executors replay what they can. */
 static uint32_t version_minor(const struct file *file)
 {
-    return file->input->route->space->changes ? SHUNT_PLAN_VERSION_MINOR : 1;
+    return file->input->route->space->changes ? 2 : 1;
 }
 
 static size_t summary_bytes(const struct file *file)
 {
-    return version_minor(file) > 1 ? sizeof(file->summary) : SHUNT_PLAN_SUMMARY_BYTES_1_1;
+    return version_minor(file) > 1 ? SHUNT_PLAN_SUMMARY_BYTES_1_2 : SHUNT_PLAN_SUMMARY_BYTES_1_1;
 }
 
 /** The file, without its header. @return NULL when memory runs out */

@@ -37,11 +37,15 @@ static struct plan_site site_of(const struct shunt_plan *plan, struct shunt_err 
     return (struct plan_site){.file = plan->name, .err = err, .section = section, .record = record};
 }
 
-/* Versions before 1.2 have a shorter summary. */
+/* Older versions have a shorter summary. */
 static uint32_t record_bytes_of(const struct shunt_plan *plan, uint32_t index)
 {
-    bool old = index == SHUNT_SECTION_SUMMARY - 1 && plan->header->version_minor < 2;
-    return old ? SHUNT_PLAN_SUMMARY_BYTES_1_1 : section_rules[index].record_bytes;
+    static const uint32_t summary_bytes[] = {SHUNT_PLAN_SUMMARY_BYTES_1_1, SHUNT_PLAN_SUMMARY_BYTES_1_1,
+                                             SHUNT_PLAN_SUMMARY_BYTES_1_2};
+    uint32_t minor = plan->header->version_minor;
+    if (index == SHUNT_SECTION_SUMMARY - 1 && minor < sizeof(summary_bytes) / sizeof(summary_bytes[0]))
+        return summary_bytes[minor];
+    return section_rules[index].record_bytes;
 }
 
 /* ---- header ------------------------------------------------------------------ */
@@ -125,12 +129,18 @@ static bool check_section_bytes(const struct shunt_plan *plan, const struct shun
            schema_zeros(&site, "gap", begin + section->bytes, with_gap - section->bytes);
 }
 
+static void copy_summary(struct shunt_plan *plan, const struct shunt_plan_section *section)
+{
+    uint64_t bytes = section->bytes < sizeof(plan->summary) ? section->bytes : sizeof(plan->summary);
+    memcpy(&plan->summary, plan->globals + section->offset, bytes);
+}
+
 static void set_sections(struct shunt_plan *plan, const struct shunt_plan_section *table)
 {
     const struct shunt_plan_section *at = table - 1; /* kinds count from 1 */
     plan->strings = (const void *)(plan->globals + at[SHUNT_SECTION_STRINGS].offset);
     plan->string_bytes = at[SHUNT_SECTION_STRINGS].bytes;
-    plan->summary = (const void *)(plan->globals + at[SHUNT_SECTION_SUMMARY].offset);
+    copy_summary(plan, &at[SHUNT_SECTION_SUMMARY]);
     plan->tensors = (const void *)(plan->globals + at[SHUNT_SECTION_TENSORS].offset);
     plan->tensor_count = at[SHUNT_SECTION_TENSORS].bytes / sizeof(struct shunt_plan_tensor);
     plan->dims = (const void *)(plan->globals + at[SHUNT_SECTION_DIMS].offset);
@@ -265,7 +275,7 @@ static bool check_seconds(const struct plan_site *site, const char *field, doubl
 /* Version 1.0 has no statement: its place was reserved. */
 static bool check_notes(const struct shunt_plan *plan, const struct plan_site *site)
 {
-    uint32_t offset = plan->summary->state_notes;
+    uint32_t offset = plan->summary.state_notes;
     if (plan->header->version_minor < 1)
         return schema_equals(site, "state_notes", offset, 0);
     return check_string(plan, site, "state_notes", offset) && schema_check_notes(site, &plan->strings[offset]);
@@ -274,7 +284,7 @@ static bool check_notes(const struct shunt_plan *plan, const struct plan_site *s
 static bool check_summary(const struct shunt_plan *plan, struct shunt_err *err)
 {
     struct plan_site site = site_of(plan, err, section_rules[SHUNT_SECTION_SUMMARY - 1].name, NULL);
-    const struct shunt_plan_summary *sum = plan->summary;
+    const struct shunt_plan_summary *sum = &plan->summary;
     return check_string(plan, &site, "model", sum->model) && check_string(plan, &site, "from", sum->from) &&
            check_string(plan, &site, "to", sum->to) && check_string(plan, &site, "cluster", sum->cluster) &&
            check_string(plan, &site, "method", sum->method) && check_string(plan, &site, "solver", sum->solver) &&

@@ -22,7 +22,7 @@ struct shunt_plan {
     const struct shunt_plan_header *header;
     const char *strings;
     uint64_t string_bytes;
-    const struct shunt_plan_summary *summary;
+    struct shunt_plan_summary summary; /* with 0 in what the plan's version lacks */
     const struct shunt_plan_tensor *tensors;
     uint64_t tensor_count;
     const int64_t *dims;

@@ -194,15 +194,30 @@ static bool check_origin_state(const struct plan_site *site, const struct shunt_
     return schema_refuse(site, "origin_state is %u for dtype %u, expected fp32 or bf16", buffer->origin_state, dtype);
 }
 
-/* Version 1.2, and the new side only. */
+/* Version 1.2, and only what the plan allocates. */
 static bool check_origin(const struct part_check *check, const struct shunt_plan_buffer *buffer)
 {
-    bool may = check->plan->header->version_minor > 1 && buffer->side == SHUNT_SIDE_TO;
+    bool may = check->plan->header->version_minor > 1 && shunt_plan_is_allocated(buffer);
     return check_origin_field(&check->site, "origin_state", buffer->origin_state, buffer->state,
                               may ? SHUNT_STATE_COUNT : 0) &&
            check_origin_field(&check->site, "origin_dtype", buffer->origin_dtype, buffer->dtype,
                               may ? SHUNT_DTYPE_COUNT : 0) &&
            check_origin_pair(&check->site, buffer) && check_origin_state(&check->site, buffer);
+}
+
+/* Scratch buffers came with version 1.3. */
+static unsigned last_side(const struct part_check *check)
+{
+    return check->plan->header->version_minor > 2 ? SHUNT_SIDE_SCRATCH : SHUNT_SIDE_BOTH;
+}
+
+static bool check_lifetime(const struct part_check *check, const struct shunt_plan_buffer *buffer)
+{
+    return check_side_round(check, "alloc_round", buffer->alloc_round, shunt_plan_is_allocated(buffer)) &&
+           check_side_round(check, "free_round", buffer->free_round, shunt_plan_is_freed(buffer)) &&
+           (buffer->side != SHUNT_SIDE_SCRATCH ||
+            schema_in_range(&check->site, "free_round of a scratch buffer", buffer->free_round, buffer->alloc_round,
+                            check->plan->header->round_count - 1));
 }
 
 static bool check_buffer_fields(const struct part_check *check, const struct shunt_plan_buffer *buffer)
@@ -211,13 +226,11 @@ static bool check_buffer_fields(const struct part_check *check, const struct shu
     return check_index(site, "tensor", buffer->tensor, check->plan->tensor_count) &&
            schema_in_range(site, "state", buffer->state, 0, SHUNT_STATE_COUNT - 1) &&
            schema_in_range(site, "dtype", buffer->dtype, 0, SHUNT_DTYPE_COUNT - 1) &&
-           schema_in_range(site, "side", buffer->side, 0, SHUNT_SIDE_BOTH) &&
+           schema_in_range(site, "side", buffer->side, 0, last_side(check)) &&
            schema_in_range(site, "tier", buffer->tier, 0, SHUNT_TIER_HOST) &&
            schema_in_range(site, "bytes", buffer->bytes, 0, SHUNT_PLAN_MAX_BUFFER_BYTES) &&
            check_origin(check, buffer) && schema_zeros(site, "reserved", buffer->reserved, sizeof(buffer->reserved)) &&
-           check_index(site, "view", buffer->view, check->header->view_count) &&
-           check_side_round(check, "alloc_round", buffer->alloc_round, buffer->side == SHUNT_SIDE_TO) &&
-           check_side_round(check, "free_round", buffer->free_round, buffer->side == SHUNT_SIDE_FROM);
+           check_index(site, "view", buffer->view, check->header->view_count) && check_lifetime(check, buffer);
 }
 
 static bool check_buffer_view(const struct part_check *check, const struct shunt_plan_buffer *buffer)

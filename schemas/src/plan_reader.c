@@ -179,7 +179,7 @@ const struct shunt_plan_header *shunt_plan_get_header(const struct shunt_plan *p
 
 const struct shunt_plan_summary *shunt_plan_get_summary(const struct shunt_plan *plan)
 {
-    return plan->summary;
+    return &plan->summary;
 }
 
 uint32_t shunt_plan_tensor_count(const struct shunt_plan *plan)

@@ -6,25 +6,15 @@
 #include "alloc.h"
 #include "verify_internal.h"
 
-static bool is_old(const struct shunt_plan_buffer *buffer)
-{
-    return buffer->side != SHUNT_SIDE_TO;
-}
-
-static bool is_new(const struct shunt_plan_buffer *buffer)
-{
-    return buffer->side != SHUNT_SIDE_FROM;
-}
-
 /* ---- sides -------------------------------------------------------------------- */
 
 static void check_side(struct vreplay *replay, uint32_t index)
 {
     const struct shunt_plan_buffer *buffer = &replay->part->buffers[index];
-    if (is_old(buffer) && replay->record->from_rank == VNONE)
+    if (shunt_plan_on_old_side(buffer) && replay->record->from_rank == VNONE)
         vproblem(replay->v, SHUNT_RULE_LIFETIME, replay->device, VNONE, "%s is of the old side, which has no rank here",
                  vtext_buffer(replay->v, replay->device, index).text);
-    if (is_new(buffer) && replay->record->to_rank == VNONE)
+    if (shunt_plan_on_new_side(buffer) && replay->record->to_rank == VNONE)
         vproblem(replay->v, SHUNT_RULE_LIFETIME, replay->device, VNONE, "%s is of the new side, which has no rank here",
                  vtext_buffer(replay->v, replay->device, index).text);
 }
@@ -60,7 +50,7 @@ static uint32_t sort_side(struct vreplay *replay, bool old_side, struct bound *b
     uint32_t count = 0;
     for (uint32_t i = 0; i < part->header->buffer_count; i++) {
         const struct shunt_plan_buffer *buffer = &part->buffers[i];
-        if (old_side ? is_old(buffer) : is_new(buffer))
+        if (old_side ? shunt_plan_on_old_side(buffer) : shunt_plan_on_new_side(buffer))
             bound[count++] = (struct bound){binding_of(buffer), i};
     }
     qsort(bound, count, sizeof(*bound), compare_bound);
@@ -286,7 +276,7 @@ static void add_figures(struct vreplay *replay, const struct shunt_plan_buffer *
         add_needed(replay, buffer);
     if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < figures->rollback_until_round)
         figures->rollback_until_round = buffer->free_round;
-    figures->ops += buffer->side != SHUNT_SIDE_BOTH; /* an alloc or a free */
+    figures->ops += (uint64_t)shunt_plan_is_allocated(buffer) + shunt_plan_is_freed(buffer);
 }
 
 enum shunt_status vbuffers_check(struct vreplay *replay)

@@ -2,9 +2,10 @@
 /**
  * The new side of one device is written exactly once: each holding by copies and unpacks, as
  * boxes of the tensor; each pad by fills, as boxes of the buffer's grid, which the holdings and
- * the fills must tile together. On the old side, holdings must only lie apart.
+ * the fills must tile together. On the old side, holdings must only lie apart. Scratch buffers are
+ * written like the new side, and have no pads: what no holding covers is nobody's.
  *
- * What a copy or a pack reads of the new side must have been written overlap_depth rounds before or
+ * What a copy or a pack reads of the new side or of scratch must have been written overlap_depth rounds before or
  * earlier. As every element has exactly one write, it is enough that no later write meets the read.
  */
 #include <inttypes.h>
@@ -114,9 +115,9 @@ static enum shunt_status check_holdings(struct coverage *coverage, uint32_t buff
     return st;
 }
 
-/* ---- reads of the new side --------------------------------------------------------- */
+/* ---- reads of what the plan writes -------------------------------------------------- */
 
-/* A COPY or PACK of the new side, by the holding that it reads. */
+/* A COPY or PACK of the new side or of scratch, by the holding that it reads. */
 struct fresh_read {
     uint32_t holding, op, round;
     int64_t lo[SHUNT_MAX_DIMS];
@@ -193,10 +194,10 @@ static bool reads_fresh(const struct vreplay *replay, uint32_t op)
 {
     const struct shunt_plan_op *record = &replay->part->ops[op];
     return (record->kind == SHUNT_OP_COPY || record->kind == SHUNT_OP_PACK) &&
-           replay->part->buffers[record->src_buffer].side == SHUNT_SIDE_TO;
+           shunt_plan_is_allocated(&replay->part->buffers[record->src_buffer]);
 }
 
-/* Ops that read the new side, where one holding has all of what they read: else that is reported with the op. */
+/* Ops that read what the plan writes, where one holding has all of what they read: else that is reported with the op. */
 static uint32_t list_reads(const struct vreplay *replay, struct fresh_read *reads)
 {
     const struct shunt_plan_round *rounds = replay->part->rounds;
@@ -378,7 +379,7 @@ enum shunt_status vcoverage_check(struct vreplay *replay)
         if (!replay->sound[i])
             continue;
         st = check_bytes(&coverage, i);
-        if (st == SHUNT_OK && part->buffers[i].side == SHUNT_SIDE_TO)
+        if (st == SHUNT_OK && shunt_plan_is_allocated(&part->buffers[i]))
             st = check_holdings(&coverage, i);
     }
     if (st == SHUNT_OK)

@@ -22,7 +22,8 @@
  * Why reads see the right bytes. Old-only buffers are never a target, and kept buffers are a target
  * of pad fills only, so both keep their bytes until they are freed. An element of a new buffer is
  * written once and read only in rounds that begin after its write is done (round k reads what rounds
- * up to k - depth wrote). So order inside a round does not matter.
+ * up to k - depth wrote). So order inside a round does not matter. Scratch buffers are like new ones in
+ * this, but for that they are freed; no side counts what they hold.
  *
  * Why an element is cast once at most. A new buffer says what its elements are made from on the old
  * side. What an op reads is that, or a new buffer made from the same; the casts on the way, those
@@ -51,10 +52,10 @@ struct vpart {
 
 /** What the replay adds up, to compare with the summary; sums in bytes stop at UINT64_MAX. */
 struct vfigures {
-    uint64_t needed_remote, moved, relayed, copied, kept, inter_node, intra_node, filled;
+    uint64_t needed_remote, moved, relayed, copied, parked, kept, inter_node, intra_node, filled;
     /* of buffers made from another state: what must be sent, and what would have to be, if made from their own */
     uint64_t made_needed, own_needed;
-    uint64_t max_send, max_recv, from_max, to_max, peak, ops, messages;
+    uint64_t max_send, max_recv, from_max, to_max, peak, host_peak, ops, messages;
     uint32_t max_group_messages, max_peers, rollback_until_round;
 };
 
@@ -96,7 +97,7 @@ struct vreplay {
     const struct shunt_plan_device *record;
     const struct shunt_plan_part *part;
     uint8_t *sound;       /* per buffer: its holdings are disjoint and nested */
-    uint32_t *old_sorted; /* buffers of the old side by (tensor, state) */
+    uint32_t *old_sorted; /* buffers of the old side by (tensor, state); scratch ones are in no list */
     uint32_t old_count;   /* entries of old_sorted */
     uint32_t *new_sorted; /* the same of the new side */
     uint32_t new_count;

@@ -31,9 +31,9 @@ static bool check_read(struct vreplay *replay, uint32_t round, const struct shun
 {
     const struct shunt_plan_buffer *buffer = buffer_of(replay, op->src_buffer);
     const char *fault = NULL;
-    if (buffer->side == SHUNT_SIDE_TO && buffer->alloc_round > round)
+    if (shunt_plan_is_allocated(buffer) && buffer->alloc_round > round)
         fault = "which a later round allocates";
-    else if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < round)
+    else if (shunt_plan_is_freed(buffer) && buffer->free_round < round)
         fault = "which an earlier round has freed";
     else if (!vindex_resolve(replay->v, replay->device, op->src_buffer, &replay->part->views[op->src_view],
                              op->src_offset, end_out))
@@ -47,10 +47,12 @@ static bool check_write(struct vreplay *replay, uint32_t round, const struct shu
 {
     const struct shunt_plan_buffer *buffer = buffer_of(replay, op->dst_buffer);
     const char *fault = NULL;
-    if (buffer->side != SHUNT_SIDE_TO)
+    if (shunt_plan_on_old_side(buffer))
         fault = "which the old side still needs";
     else if (buffer->alloc_round > round)
         fault = "which a later round allocates";
+    else if (shunt_plan_is_freed(buffer) && buffer->free_round < round)
+        fault = "which an earlier round has freed";
     else if (!vindex_resolve(replay->v, replay->device, op->dst_buffer, &replay->part->views[op->dst_view],
                              op->dst_offset, end_out))
         fault = "which is not inside one of its holdings";
@@ -65,6 +67,8 @@ static bool check_fill(struct vreplay *replay, uint32_t round, const struct shun
     const char *fault = NULL;
     if (buffer->side == SHUNT_SIDE_FROM)
         fault = "which the old side still needs";
+    else if (buffer->side == SHUNT_SIDE_SCRATCH)
+        fault = "which has no pads";
     else if (buffer->side == SHUNT_SIDE_TO && buffer->alloc_round > round)
         fault = "which a later round allocates";
     else if (replay->part->views[op->dst_view].elem_bytes != shunt_dtype_bytes(buffer->dtype))
@@ -74,7 +78,7 @@ static bool check_fill(struct vreplay *replay, uint32_t round, const struct shun
     return fault == NULL;
 }
 
-/* What an op may read for a target: what the target is made from, or a new buffer made from the same. */
+/* What an op may read for a target: what the target is made from, or a new or scratch buffer made from the same. */
 static bool same_origin(const struct shunt_plan_buffer *from, const struct shunt_plan_buffer *to)
 {
     unsigned state = shunt_plan_origin_state(to), dtype = shunt_plan_origin_dtype(to);
@@ -84,7 +88,7 @@ static bool same_origin(const struct shunt_plan_buffer *from, const struct shunt
 }
 
 /* Each cast begins with the dtype that is there, the last one ends with the target's, and there is one at most,
-   counting the one that a new buffer has behind it. */
+   counting the one that a new or scratch buffer has behind it. */
 static bool cast_rightly(const struct shunt_plan_buffer *from, const struct shunt_plan_buffer *to, unsigned first,
                          unsigned second)
 {
@@ -159,6 +163,8 @@ static void check_copy(struct vreplay *replay, uint32_t round, uint32_t index, u
     struct vend target;
     bool readable = check_read(replay, round, op, &source.end);
     vadd(&replay->v->figures.copied, bytes);
+    if (buffer_of(replay, op->dst_buffer)->side == SHUNT_SIDE_SCRATCH)
+        vadd(&replay->v->figures.parked, bytes);
     if (!check_write(replay, round, op, &target))
         return;
     replay->targets[index] = target;
@@ -178,6 +184,18 @@ static void replay_fill(struct vreplay *replay, uint32_t round, uint32_t index, 
         replay->targets[index].holding = 0; /* any but VNONE: counts */
 }
 
+static void replay_unpack(struct vreplay *replay, uint32_t round, uint32_t index)
+{
+    const struct shunt_plan_op *op = &replay->part->ops[index];
+    uint64_t bytes = vview_bytes(&replay->part->views[op->src_view]);
+    struct vend end;
+    vadd(&replay->received, bytes);
+    if (buffer_of(replay, op->dst_buffer)->side == SHUNT_SIDE_SCRATCH)
+        vadd(&replay->v->figures.relayed, bytes); /* it is for another device */
+    if (check_write(replay, round, op, &end))
+        replay->targets[index] = end;
+}
+
 static void replay_op(struct vreplay *replay, uint32_t round, uint32_t index)
 {
     const struct shunt_plan_op *op = &replay->part->ops[index];
@@ -191,16 +209,12 @@ static void replay_op(struct vreplay *replay, uint32_t round, uint32_t index)
     case SHUNT_OP_PACK:
         check_read(replay, round, op, &end);
         vadd(&replay->sent, bytes);
-        if (buffer_of(replay, op->src_buffer)->side == SHUNT_SIDE_TO)
-            vadd(&replay->v->figures.relayed, bytes); /* it was received, or made, before */
         break;
     case SHUNT_OP_FILL:
         replay_fill(replay, round, index, bytes);
         break;
     default: /* SHUNT_OP_UNPACK, as the reader allows no other */
-        if (check_write(replay, round, op, &end))
-            replay->targets[index] = end;
-        vadd(&replay->received, vview_bytes(&replay->part->views[op->src_view]));
+        replay_unpack(replay, round, index);
         break;
     }
 }

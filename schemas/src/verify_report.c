@@ -14,25 +14,29 @@ struct rule_row {
 static const struct rule_row rule_rows[SHUNT_RULE_COUNT] = {
     {"none", "no rule"},
     [SHUNT_RULE_PART] = {"part", "every part reads"},
-    [SHUNT_RULE_HOLDING] = {"holding",
-                            "holdings of a buffer are apart in the tensor and in the buffer; no element is held twice "
-                            "in a buffer; the strides of a buffer's holdings, with those of its local shape, divide "
-                            "each other; a device has at most one buffer per tensor, state and side"},
+    [SHUNT_RULE_HOLDING] =
+        {"holding", "holdings of a buffer are apart in the tensor and in the buffer; no element is held twice "
+                    "in a buffer; the strides of a buffer's holdings, with those of its local shape, divide "
+                    "each other; a device has at most one buffer per tensor, state and side, apart from scratch"},
     [SHUNT_RULE_SOURCE] = {"source", "COPY and PACK read a region inside one holding of an old or kept buffer that no "
-                                     "earlier round has freed, or of a new buffer, all of whose elements in the region "
-                                     "were written in rounds up to k - overlap_depth; UNPACK reads inside one receive"},
-    [SHUNT_RULE_TARGET] = {"target", "COPY and UNPACK write a region inside one holding of an allocated new buffer; "
-                                     "FILL writes pads of an allocated new buffer or a kept one"},
+                                     "earlier round has freed, or of a new buffer or a scratch one that no earlier "
+                                     "round has freed, all of whose elements in the region were written in rounds up "
+                                     "to k - overlap_depth; UNPACK reads inside one receive"},
+    [SHUNT_RULE_TARGET] = {"target", "COPY and UNPACK write a region inside one holding of an allocated new buffer, or "
+                                     "of an allocated scratch one that no earlier round has freed; FILL writes pads of "
+                                     "an allocated new buffer or a kept one"},
     [SHUNT_RULE_COORDINATE] =
         {"coordinate", "what is written is the same box of the same tensor as what was read, on whatever device that "
                        "was; what was read is the origin of what is written (its own state, or, of a weight, the "
-                       "master, and of a master the weight), or a new buffer made from the same origin; casts lead "
-                       "from the dtype read to the dtype written, and there is one at most, counting the one that a "
-                       "new buffer has behind it; all new buffers of a tensor and state have one dtype and one origin"},
+                       "master, and of a master the weight), or a new or scratch buffer made from the same origin; "
+                       "casts lead from the dtype read to the dtype written, and there is one at most, counting the "
+                       "one that a new or scratch buffer has behind it; all new buffers of a tensor and state have one "
+                       "dtype and one origin"},
     [SHUNT_RULE_COVERAGE] =
         {"coverage",
-         "every element of every holding of a new buffer is written exactly once, and every other byte of it is filled "
-         "exactly once; whatever state of a tensor a side has, it holds all of it, and the old side all of what the "
+         "every element of every holding of a new or scratch buffer is written exactly once, and every other byte of a "
+         "new one is filled exactly once; whatever state of a tensor a side has, it holds all of it, and the old side "
+         "all of what the "
          "new one is made from; what the old side has the new one has, but for a state of weights other than param, "
          "which it may lack for all tensors; a master that the old side has is not made from another state"},
     [SHUNT_RULE_MESSAGE] = {"message", "every send has its receive and every receive its send, in the same round, with "
@@ -116,7 +120,10 @@ struct vtext vtext_point(const int64_t *point, uint32_t ndim)
 
 struct vtext vtext_buffer(const struct verifier *v, uint32_t device, uint32_t buffer)
 {
-    static const char *const sides[] = {[SHUNT_SIDE_FROM] = "from", [SHUNT_SIDE_TO] = "to", [SHUNT_SIDE_BOTH] = "kept"};
+    static const char *const sides[] = {[SHUNT_SIDE_FROM] = "from",
+                                        [SHUNT_SIDE_TO] = "to",
+                                        [SHUNT_SIDE_BOTH] = "kept",
+                                        [SHUNT_SIDE_SCRATCH] = "scratch"};
     const struct shunt_plan_buffer *record = &v->parts[device].part.buffers[buffer];
     const struct shunt_plan_tensor *tensor = shunt_plan_get_tensor(v->plan, record->tensor);
     struct vtext out;

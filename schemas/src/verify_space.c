@@ -56,7 +56,7 @@ static bool has_group(const struct vspace *space, uint32_t tensor, uint32_t stat
 
 static bool on_side(const struct shunt_plan_buffer *buffer, uint32_t side)
 {
-    return buffer->side != (side == OLD_SIDE ? SHUNT_SIDE_TO : SHUNT_SIDE_FROM);
+    return side == OLD_SIDE ? shunt_plan_on_old_side(buffer) : shunt_plan_on_new_side(buffer);
 }
 
 enum shunt_status vspace_open(struct verifier *v)

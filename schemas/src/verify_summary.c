@@ -48,6 +48,8 @@ static void check_figures(struct verifier *v)
         {"rollback_until_round", sum->rollback_until_round, got->rollback_until_round},
         {"ops", sum->ops, got->ops},
         {"saved", sum->saved, saved_bytes(got)},
+        {"host_peak", sum->host_peak, got->host_peak},
+        {"parked", sum->parked, got->parked},
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         if (figures[i].recorded != figures[i].replayed)

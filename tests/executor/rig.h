@@ -235,7 +235,7 @@ __attribute__((unused)) static void rig_bind(struct rig *rig, uint64_t seed, boo
         for (uint32_t i = 0; i < shunt_exec_buffer_count(rig->execs[d]); i++) {
             struct shunt_exec_buffer buffer;
             shunt_exec_get_buffer(rig->execs[d], i, &buffer);
-            if (buffer.side == SHUNT_SIDE_TO)
+            if (buffer.side == SHUNT_SIDE_TO || buffer.side == SHUNT_SIDE_SCRATCH)
                 continue;
             rig->memory[d][i] = calloc(1, buffer.bytes + 64);
             CHECK_MSG(shunt_exec_bind(rig->execs[d], SHUNT_SIDE_FROM, buffer.name, buffer.dtype, rig->memory[d][i],

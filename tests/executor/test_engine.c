@@ -63,18 +63,71 @@ static void casts_on_the_way(void)
     rig_close(&rig);
 }
 
+/* What the engine had in memory is what the plan says; of scratch nothing is left. */
+static void check_memory(struct rig *rig)
+{
+    uint64_t host_peak = 0;
+    for (uint32_t d = 0; d < rig->count; d++) {
+        struct shunt_exec_stats stats;
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_stats(rig->execs[d], &stats);
+        host_peak = stats.host_peak_bytes > host_peak ? stats.host_peak_bytes : host_peak;
+        CHECK_EQ_U64(stats.peak_bytes, stats.plan_peak_bytes);
+        for (uint32_t i = 0; i < shunt_exec_buffer_count(rig->execs[d]); i++) {
+            shunt_exec_get_buffer(rig->execs[d], i, &buffer);
+            CHECK(buffer.side != SHUNT_SIDE_SCRATCH || buffer.data == NULL);
+        }
+    }
+    CHECK_EQ_U64(host_peak, shunt_plan_get_summary(rig->plan)->host_peak);
+}
+
+/* The caller's allocator hears of its own buffers only. */
+static void check_events(struct rig *rig)
+{
+    CHECK_EQ_U64(rig->event_count, 2 + 3);
+    for (uint32_t i = 0; i < rig->event_count; i++) {
+        int64_t own = engine_find(&rig->execs[0]->engine, rig->events[i].name, SHUNT_SIDE_TO);
+        CHECK(strncmp(rig->events[i].name, "scratch:", 8) != 0);
+        if (rig->events[i].what == 'a')
+            device_host.free(rig->execs[0]->engine.buffers[own].data, rig->events[i].bytes);
+    }
+}
+
+/* Through the memory of another device, and through host memory. */
+static void scratch_on_the_way(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_scratch(), &(struct rig_options){.track = true, .watched = 0});
+    CHECK_EQ_U64(shunt_exec_bind(rig.execs[1], SHUNT_SIDE_SCRATCH, "scratch:1", SHUNT_DTYPE_BF16, &rig, 32, &rig.err),
+                 SHUNT_ERR_MISMATCH);
+    rig_bind(&rig, 5, false);
+    CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+    struct contents_report report = rig_check(&rig, 5, false);
+    CHECK_EQ_U64(report.checked_bytes, 2 * 32 + 32 + 16);
+    CHECK_EQ_U64(report.wrong_bytes, 0);
+    CHECK_EQ_U64(report.never_bytes, 0);
+    CHECK_STR(report.first, "");
+    CHECK(rig_check(&rig, 6, false).wrong_bytes > report.checked_bytes / 2);
+    check_memory(&rig);
+    check_events(&rig);
+    rig_close(&rig);
+}
+
 static void runs_again_with_other_memory(void)
 {
     /* three runs, each over new memory: the third result is as good as the first */
-    struct rig rig;
-    rig_open(&rig, build_tiny(), &plain);
-    for (uint64_t seed = 1; seed <= 3; seed++) {
-        rig_bind(&rig, seed, false);
-        CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
-        CHECK_EQ_U64(rig_check(&rig, seed, false).wrong_bytes, 0);
-        rig_unbind(&rig);
+    struct build *(*const plans[])(void) = {build_tiny, build_scratch};
+    for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+        struct rig rig;
+        rig_open(&rig, plans[i](), &plain);
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            rig_bind(&rig, seed, false);
+            CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+            CHECK_EQ_U64(rig_check(&rig, seed, false).wrong_bytes, 0);
+            rig_unbind(&rig);
+        }
+        rig_close(&rig);
     }
-    rig_close(&rig);
 }
 
 static void refuses_a_changed_buffer_table(void)
@@ -431,6 +484,7 @@ static const struct test_case cases[] = {
     {"moves_the_tiny_plan", moves_the_tiny_plan},
     {"binds_in_linear_time", binds_in_linear_time},
     {"casts_on_the_way", casts_on_the_way},
+    {"scratch_on_the_way", scratch_on_the_way},
     {"runs_again_with_other_memory", runs_again_with_other_memory},
     {"refuses_a_changed_buffer_table", refuses_a_changed_buffer_table},
     {"keeps_to_its_states", keeps_to_its_states},

@@ -68,12 +68,18 @@ class Device:
     memory: dict[str, Memory] = field(default_factory=dict)
     live: int = 0
     peak: int = 0
+    parked: int = 0
+    host_peak: int = 0
     staging: dict[str, int] = field(default_factory=dict)
 
-    def count(self, change: int) -> None:
-        """Account for an allocation or a free."""
-        self.live += change
-        self.peak = max(self.peak, self.live)
+    def count(self, change: int, parked: bool = False) -> None:
+        """Account for an allocation or a free, in device memory or of scratch in host memory."""
+        if parked:
+            self.parked += change
+            self.host_peak = max(self.host_peak, self.parked)
+        else:
+            self.live += change
+            self.peak = max(self.peak, self.live)
 
 
 class Replay:
@@ -101,13 +107,13 @@ class Replay:
         staging = self.devices[op["device"]].staging
         staging[region["buffer"]] = max(staging.get(region["buffer"], 0), end)
 
-    def place(self, device: int, name: str, size: int) -> Memory:
-        """A buffer that exists before the first round."""
+    def place(self, device: int, name: str, size: int, parked: bool = False) -> Memory:
+        """A buffer that exists from here on."""
         here = self.devices[device]
         if name in here.memory:
             raise OracleError(f"device {device}: two buffers named {name}")
         here.memory[name] = Memory(size)
-        here.count(size)
+        here.count(size, parked)
         return here.memory[name]
 
     def depth(self) -> int:
@@ -139,20 +145,20 @@ class Replay:
         return memory
 
     def alloc(self, op: Op, where: str) -> None:
-        """A new buffer, poisoned."""
-        if not op["buffer"].startswith("to:"):
+        """A new or scratch buffer, poisoned."""
+        if not op["buffer"].startswith(("to:", "scratch:")):
             raise OracleError(f"{where}: {op['buffer']} is not of the new side")
-        self.place(op["device"], op["buffer"], op["bytes"])
+        self.place(op["device"], op["buffer"], op["bytes"], op.get("tier") == "host")
 
     def free(self, op: Op, where: str) -> None:
-        """Drop an old buffer; later reads of it fail."""
+        """Drop an old or scratch buffer; later reads of it fail."""
         here = self.devices[op["device"]]
         memory = here.memory.pop(op["buffer"], None)
-        if memory is None or not op["buffer"].startswith("from:"):
+        if memory is None or not op["buffer"].startswith(("from:", "scratch:")):
             raise OracleError(f"{where}: {op['buffer']} is not a live old buffer")
         if op.get("bytes", len(memory.data)) != len(memory.data):
             raise OracleError(f"{where}: {op['buffer']} has {len(memory.data)} bytes, the line says {op['bytes']}")
-        here.count(-len(memory.data))
+        here.count(-len(memory.data), op.get("tier") == "host")
 
     def fill(self, op: Op, where: str) -> None:
         """Zeros into pads, which must not have been written before."""

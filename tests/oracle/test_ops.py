@@ -109,6 +109,8 @@ def compare_bytes(where: str, data: np.ndarray, written: np.ndarray, array: np.n
 def check_boxes(lines: list[Line], spaces: tuple[Space, Space], layouts: tuple[Layout, Layout], local: list[list[Local]]) -> None:
     """Rank, local shape, dtype and box of each line."""
     for line in lines:
+        if line["side"] == "scratch":
+            continue
         side = ("from", "to").index(line["side"])
         if layouts[side].device_of(line["rank"]) != line["device"]:
             raise OracleError(f"rank {line['rank']} does not run on device {line['device']}: {line}")
@@ -141,6 +143,8 @@ def check_memory(replay: Replay, move: Move) -> None:
             raise OracleError(f"device {number}: ops use {used} bytes of staging, the report says {memory['staging']}")
         if device.peak + used + fixed > min(memory["peak"], memory["cap"]):
             raise OracleError(f"device {number}: peak {device.peak} + {used} + {fixed}, the report says {memory}")
+    if (parked := max((device.host_peak for device in replay.devices.values()), default=0)) > memory["host_peak"]:
+        raise OracleError(f"{parked} bytes of scratch in host memory, the report says {memory['host_peak']}")
 
 
 def check_summary(replay: Replay, move: Move, old: list[Local], new: list[Local]) -> None:

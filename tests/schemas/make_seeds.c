@@ -28,6 +28,7 @@ int main(int argc, char **argv)
     }
     int failed = write_plan(argv[1], "tiny", build_tiny());
     failed |= write_plan(argv[1], "casts", build_cast());
+    failed |= write_plan(argv[1], "scratch", build_scratch());
     failed |= write_plan(argv[1], "one-device", build_large(1, 0, 1));
     failed |= write_plan(argv[1], "two-devices", build_large(2, 3, 2));
     failed |= write_plan(argv[1], "no-tensors", build_large(3, 0, 1));

@@ -143,8 +143,12 @@ uint32_t build_buffer(struct build *build, uint32_t device, uint32_t tensor, enu
                                        .bytes = shunt_dtype_bytes(dtype),
                                        .view = build_view(part, shunt_dtype_bytes(dtype), ndim, shape, NULL),
                                        .holding_begin = part->holdings.count,
-                                       .alloc_round = side == SHUNT_SIDE_TO ? round : SHUNT_PLAN_NONE,
-                                       .free_round = side == SHUNT_SIDE_FROM ? round : SHUNT_PLAN_NONE};
+                                       .alloc_round = SHUNT_PLAN_NONE,
+                                       .free_round = SHUNT_PLAN_NONE};
+    if (side == SHUNT_SIDE_TO || side == SHUNT_SIDE_SCRATCH)
+        buffer.alloc_round = round;
+    if (side == SHUNT_SIDE_FROM || side == SHUNT_SIDE_SCRATCH)
+        buffer.free_round = round;
     for (uint32_t d = 0; d < ndim; d++)
         buffer.bytes *= (uint64_t)shape[d];
     return table_add(&part->buffers, &buffer, sizeof(buffer));
@@ -249,21 +253,37 @@ static uint64_t counted(const struct shunt_plan_buffer *buffer)
     return buffer->tier == SHUNT_TIER_DEVICE ? buffer->bytes : 0;
 }
 
+static bool is_live(const struct build *build, const struct shunt_plan_buffer *buffer, uint32_t round)
+{
+    bool end = round == build->header.round_count, live = true;
+    if (buffer->side == SHUNT_SIDE_TO || buffer->side == SHUNT_SIDE_SCRATCH)
+        live = end || buffer->alloc_round <= round;
+    if (buffer->side == SHUNT_SIDE_FROM || buffer->side == SHUNT_SIDE_SCRATCH)
+        live = live && !end && buffer->free_round + build->header.overlap_depth > round;
+    return live;
+}
+
 static uint64_t live_in(struct build *build, uint32_t device, uint32_t round)
 {
     const struct build_part *part = &build->parts[device];
     uint64_t live = part->staging_bytes[0] + part->staging_bytes[1] + build->summary.transport + build->summary.reserve;
-    bool end = round == build->header.round_count;
     for (uint32_t i = 0; i < part->buffers.count; i++) {
         const struct shunt_plan_buffer *buffer = build_buffer_at(build, device, i);
-        bool here = buffer->side == SHUNT_SIDE_BOTH;
-        if (buffer->side == SHUNT_SIDE_TO)
-            here = end || buffer->alloc_round <= round;
-        if (buffer->side == SHUNT_SIDE_FROM)
-            here = !end && buffer->free_round + build->header.overlap_depth > round;
-        live += here ? counted(buffer) : 0;
+        live += is_live(build, buffer, round) ? counted(buffer) : 0;
     }
     return live;
+}
+
+/* Scratch in host memory. */
+static uint64_t parked_in(struct build *build, uint32_t device, uint32_t round)
+{
+    uint64_t parked = 0;
+    for (uint32_t i = 0; i < build->parts[device].buffers.count; i++) {
+        const struct shunt_plan_buffer *buffer = build_buffer_at(build, device, i);
+        bool there = buffer->side == SHUNT_SIDE_SCRATCH && is_live(build, buffer, round);
+        parked += there ? buffer->bytes - counted(buffer) : 0;
+    }
+    return parked;
 }
 
 static void account_memory(struct build *build, uint32_t device)
@@ -273,9 +293,10 @@ static void account_memory(struct build *build, uint32_t device)
     record->from_bytes = record->to_bytes = record->peak_bytes = 0;
     for (uint32_t i = 0; i < build->parts[device].buffers.count; i++) {
         const struct shunt_plan_buffer *buffer = build_buffer_at(build, device, i);
-        record->from_bytes += buffer->side != SHUNT_SIDE_TO ? counted(buffer) : 0;
-        record->to_bytes += buffer->side != SHUNT_SIDE_FROM ? counted(buffer) : 0;
-        sum->ops += buffer->side != SHUNT_SIDE_BOTH;
+        const bool scratch = buffer->side == SHUNT_SIDE_SCRATCH;
+        record->from_bytes += buffer->side != SHUNT_SIDE_TO && !scratch ? counted(buffer) : 0;
+        record->to_bytes += buffer->side != SHUNT_SIDE_FROM && !scratch ? counted(buffer) : 0;
+        sum->ops += scratch ? 2 : buffer->side != SHUNT_SIDE_BOTH;
         if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < sum->rollback_until_round)
             sum->rollback_until_round = buffer->free_round;
         for (uint32_t h = 0; buffer->side == SHUNT_SIDE_BOTH && h < buffer->holding_count; h++) {
@@ -287,6 +308,7 @@ static void account_memory(struct build *build, uint32_t device)
     for (uint32_t k = 0; k <= build->header.round_count; k++) {
         build->parts[device].live_bytes[k] = live_in(build, device, k);
         raise_to(&record->peak_bytes, build->parts[device].live_bytes[k]);
+        raise_to(&sum->host_peak, parked_in(build, device, k));
     }
     if (record->peak_bytes > sum->peak)
         sum->peak_device = device;
@@ -309,6 +331,12 @@ static uint32_t peer_of(struct build *build, uint32_t device, uint32_t round, ui
     return device;
 }
 
+static bool writes_scratch(struct build *build, uint32_t device, const struct shunt_plan_op *op)
+{
+    return op->dst_buffer < build->parts[device].buffers.count &&
+           build_buffer_at(build, device, op->dst_buffer)->side == SHUNT_SIDE_SCRATCH;
+}
+
 static void account_ops(struct build *build, uint32_t device)
 {
     struct shunt_plan_summary *sum = &build->summary;
@@ -316,7 +344,10 @@ static void account_ops(struct build *build, uint32_t device)
     for (uint32_t i = 0; i < build->parts[device].ops.count; i++) {
         const struct build_op *op = table_at(&build->parts[device].ops, i, sizeof(*op));
         uint64_t bytes = op_bytes(build, device, &op->op);
+        bool scratch = writes_scratch(build, device, &op->op);
         sum->local += op->op.kind == SHUNT_OP_COPY ? bytes : 0;
+        sum->parked += op->op.kind == SHUNT_OP_COPY && scratch ? bytes : 0;
+        sum->relayed += op->op.kind == SHUNT_OP_UNPACK && scratch ? bytes : 0;
         sum->filled += op->op.kind == SHUNT_OP_FILL ? bytes : 0;
         received += op->op.kind == SHUNT_OP_UNPACK ? bytes : 0;
         if (op->op.kind != SHUNT_OP_PACK)
@@ -373,7 +404,7 @@ void build_account(struct build *build)
         account_messages(build, d);
     }
     sum->local += sum->kept;
-    sum->needed_remote = sum->moved; /* these plans receive only what they lack */
+    sum->needed_remote = sum->moved - sum->relayed; /* these plans receive only what they lack */
     sum->cap = sum->least_cap = sum->peak_lower_bound = sum->peak;
     sum->inter_node_lower_bound = sum->inter_node;
     sum->predicted_seconds = 2e-3;
@@ -478,7 +509,7 @@ static void put_part(struct writer *writer, const struct build *build, uint32_t 
 static void put_plan(struct writer *writer, const struct build *build, const struct shunt_plan_header *header,
                      struct shunt_plan_section *table, struct shunt_plan_device *devices)
 {
-    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : 256;
+    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : header->version_minor == 2 ? 256 : 272;
     const uint32_t record_bytes[SHUNT_PLAN_SECTION_COUNT] = {1, summary_bytes, 24, 8, 64, 1};
     put(writer, header, sizeof(*header));
     put(writer, table, SHUNT_PLAN_SECTION_COUNT * sizeof(*table));

@@ -63,7 +63,7 @@ uint32_t build_tensor(struct build *build, const char *name, uint32_t ndim, cons
 uint32_t build_view(struct build_part *part, uint32_t elem_bytes, uint32_t ndim, const int64_t *shape,
                     const int64_t *strides);
 uint32_t build_corner(struct build_part *part, uint32_t ndim, const int64_t *lo);
-/** Index of a new buffer of a dense local shape; round is its alloc_round or free_round. */
+/** Index of a new buffer of a dense local shape; round is its alloc_round or free_round, of scratch both. */
 uint32_t build_buffer(struct build *build, uint32_t device, uint32_t tensor, enum shunt_state state,
                       enum shunt_dtype dtype, enum shunt_plan_side side, uint32_t ndim, const int64_t *shape,
                       uint32_t round);
@@ -146,6 +146,17 @@ struct build *build_cast(void);
 void build_cast_account(struct build *build);
 
 /**
+ * A plan with scratch buffers: three devices on two nodes, five rounds, two staging slots; w [4,4] in whole
+ * rows, norm [4]. Devices 0 and 1 never have room for an old and a new half of the masters at once.
+ *
+ *   master   fp32; old: rows 0-1 on device 0, rows 2-3 on device 1; new: the other way round. Device 0 parks its rows
+ *            in host memory in round 0, receives the others in round 2, and sends what it has parked in round 4
+ *   exp_avg  old: fp32, all on device 0; new: bf16, all on device 2. It goes through the memory of device 1
+ *   norm     fp32 param of device 0 on both sides, parked in host memory in rounds 0 to 2
+ */
+struct build *build_scratch(void);
+
+/**
  * A regular plan of any size: every tensor is cut into rows over all devices, and the new cut is
  * half a chunk further on, so each device copies half a chunk and receives the other half from the
  * next device in two pieces. Two buffers and five ops per tensor and device.
@@ -197,6 +208,31 @@ enum {
     TINY_D2_RECV_0 = 0,
     TINY_D2_RECV_1,
     TINY_D2_RECV_NORM,
+};
+
+/** The same of the plan with scratch buffers. */
+enum {
+    SCRATCH_D0_MASTER_OLD,
+    SCRATCH_D0_MASTER,
+    SCRATCH_D0_MASTER_NEW,
+    SCRATCH_D0_AVG_OLD,
+    SCRATCH_D0_NORM_OLD,
+    SCRATCH_D0_NORM,
+    SCRATCH_D0_NORM_NEW,
+    SCRATCH_D1_MASTER_OLD = 0,
+    SCRATCH_D1_AVG,
+    SCRATCH_D1_MASTER_NEW,
+    /* ops, in the order of encoding */
+    SCRATCH_D0_PARK_MASTER = 0,
+    SCRATCH_D0_PARK_NORM,
+    SCRATCH_D0_PACK_AVG,
+    SCRATCH_D0_COPY_NORM,
+    SCRATCH_D0_UNPACK_MASTER,
+    SCRATCH_D0_PACK_MASTER,
+    SCRATCH_D1_UNPACK_AVG = 0,
+    SCRATCH_D1_PACK_MASTER,
+    SCRATCH_D1_PACK_AVG,
+    SCRATCH_D1_UNPACK_MASTER,
 };
 
 /** The same of the plan with casts. */

@@ -48,9 +48,9 @@ struct fault {
 static const struct fault faults[] = {
     /* header */
     {"magic", HEADER, 0, 0, 0, 1, 'X', "plan: header: magic is not \"SHUNTPLN\""},
-    {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.2, supported 1.2"},
-    {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 3, "header: version is 1.3, supported 1.2"},
-    {"older version with a newer summary", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 0, "section SUMMARY: record_bytes is 256, expected 248"},
+    {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.3, supported 1.3"},
+    {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 4, "header: version is 1.4, supported 1.3"},
+    {"older version with a newer summary", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 0, "section SUMMARY: record_bytes is 272, expected 248"},
     {"header_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, header_bytes), 264, "header: header_bytes is 264, expected 256"},
     {"file_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, file_bytes), 64, "header: file_bytes is 64, expected "},
     {"no device", HEADER, 0, 0, FIELD(shunt_plan_header, device_count), 0, "header: device_count is 0, allowed 1..1048576"},
@@ -138,7 +138,7 @@ static const struct fault faults[] = {
     {"buffer tensor", BUFFER, 1, 1, FIELD(shunt_plan_buffer, tensor), 3, "part of device 1 buffer 1: tensor is 3, the table has 3"},
     {"buffer state", BUFFER, 1, 1, FIELD(shunt_plan_buffer, state), 9, "buffer 1: state is 9, allowed 0..8"},
     {"buffer dtype", BUFFER, 1, 1, FIELD(shunt_plan_buffer, dtype), 15, "buffer 1: dtype is 15, allowed 0..14"},
-    {"buffer side", BUFFER, 1, 1, FIELD(shunt_plan_buffer, side), 3, "buffer 1: side is 3, allowed 0..2"},
+    {"buffer side", BUFFER, 1, 1, FIELD(shunt_plan_buffer, side), 4, "buffer 1: side is 4, allowed 0..3"},
     {"buffer tier", BUFFER, 1, 1, FIELD(shunt_plan_buffer, tier), 2, "buffer 1: tier is 2, allowed 0..1"},
     {"buffer bytes", BUFFER, 1, 1, FIELD(shunt_plan_buffer, bytes), BIG, "buffer 1: bytes is 1152921504606846976, allowed 0.."},
     {"buffer smaller than its view", BUFFER, 1, 1, FIELD(shunt_plan_buffer, bytes), 30, "buffer 1: view is 32 bytes at offset 0, the buffer is 30"},
@@ -454,10 +454,12 @@ static void mutate_sealed(struct image whole)
 
 static void sealed_mutations_do_not_crash(void)
 {
-    struct build *casts = build_cast();
+    struct build *casts = build_cast(), *scratch = build_scratch();
     mutate_sealed(tiny_image());
     mutate_sealed(build_encode(casts));
     build_destroy(casts);
+    mutate_sealed(build_encode(scratch));
+    build_destroy(scratch);
 }
 
 /* ---- the statement about the state beside the tensors ------------------------------ */

@@ -308,15 +308,14 @@ static struct build *build_relay(void)
     return build;
 }
 
+/* Both devices need what they receive. */
 static void relays_are_counted(void)
 {
     static const struct {
         uint64_t relayed;
         enum shunt_status want;
         const char *text;
-    } claims[] = {{32, SHUNT_OK, ""},
-                  {0, SHUNT_ERR_VERIFY, "relayed is 0, the replay has 32"},
-                  {64, SHUNT_ERR_VERIFY, "relayed is 64, the replay has 32"}};
+    } claims[] = {{0, SHUNT_OK, ""}, {32, SHUNT_ERR_VERIFY, "relayed is 32, the replay has 0"}};
     for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
         struct build *build = build_relay();
         struct shunt_err err = {""};

@@ -69,7 +69,7 @@ struct shunt_exec_config {
 
 /** One buffer of the plan's table, as it stands now. */
 struct shunt_exec_buffer {
-    const char *name; /* "STATE/TENSOR"; lives as long as the exec */
+    const char *name; /* "STATE/TENSOR", of scratch "scratch:INDEX"; lives as long as the exec */
     uint8_t state;    /* enum shunt_state */
     uint8_t dtype;    /* enum shunt_dtype */
     uint8_t side;     /* enum shunt_plan_side */
@@ -88,6 +88,7 @@ struct shunt_exec_stats {
     uint64_t copied_bytes, filled_bytes;           /* on the device */
     uint64_t peak_bytes;      /* most bytes live at once: old, new (in device memory) and staging buffers */
     uint64_t plan_peak_bytes; /* the plan's promise; includes transport and reserve */
+    uint64_t host_peak_bytes; /* most bytes live at once of scratch buffers in host memory */
     double seconds;           /* from the common start to this device's last free */
 };
 

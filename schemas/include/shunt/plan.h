@@ -101,6 +101,28 @@ SHUNT_API uint64_t shunt_plan_view_extent(const struct shunt_plan_view *view);
 /** Product of the shape. */
 SHUNT_API uint64_t shunt_plan_view_elements(const struct shunt_plan_view *view);
 
+/** The sides that a buffer belongs to: a kept one to both, a scratch one to neither. */
+static inline bool shunt_plan_on_old_side(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side == SHUNT_SIDE_FROM || buffer->side == SHUNT_SIDE_BOTH;
+}
+
+static inline bool shunt_plan_on_new_side(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side == SHUNT_SIDE_TO || buffer->side == SHUNT_SIDE_BOTH;
+}
+
+/** Whether the plan allocates a buffer, and whether it frees it. */
+static inline bool shunt_plan_is_allocated(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side == SHUNT_SIDE_TO || buffer->side == SHUNT_SIDE_SCRATCH;
+}
+
+static inline bool shunt_plan_is_freed(const struct shunt_plan_buffer *buffer)
+{
+    return buffer->side == SHUNT_SIDE_FROM || buffer->side == SHUNT_SIDE_SCRATCH;
+}
+
 /** State and dtype, on the old side, of what the elements of a buffer are made from: as a rule its own. */
 static inline unsigned shunt_plan_origin_state(const struct shunt_plan_buffer *buffer)
 {

@@ -38,7 +38,7 @@ extern "C" {
 
 #define SHUNT_PLAN_MAGIC         "SHUNTPLN"
 #define SHUNT_PLAN_VERSION_MAJOR 1u
-#define SHUNT_PLAN_VERSION_MINOR 2u
+#define SHUNT_PLAN_VERSION_MINOR 3u
 #define SHUNT_PLAN_ALIGN         64u        /* sections and parts start at multiples of this */
 #define SHUNT_PLAN_MESSAGE_ALIGN 16u        /* message offsets and sizes are multiples of this */
 #define SHUNT_PLAN_NONE          UINT32_MAX /* "no round", "no rank", "no buffer" */
@@ -99,7 +99,7 @@ SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_section) == 32, "section size");
 
 /**
  * Figures. Bytes are payload, without message padding. Seconds are model times on the cluster.
- * Versions before 1.2 end before `saved`; the gap behind their record is the zero that `saved` then is.
+ * Versions before 1.2 end before `saved`, version 1.2 ends before `host_peak`: what they lack reads as 0.
  */
 struct shunt_plan_summary {
     uint32_t model, from, to, cluster;      /* string offsets: names */
@@ -118,9 +118,12 @@ struct shunt_plan_summary {
     uint32_t state_notes;          /* string offset: what becomes of the state beside the tensors; 0 in version 1.0 */
     uint64_t ops;                  /* op records of all parts, plus allocs and frees */
     uint64_t saved;                /* not sent, because devices make it from another state that they have */
+    uint64_t host_peak;            /* most bytes of scratch buffers live in the host memory of one device at once */
+    uint64_t parked;               /* bytes copied into scratch buffers, in local */
 };
-SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 256, "summary size");
+SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 272, "summary size");
 #define SHUNT_PLAN_SUMMARY_BYTES_1_1 248u
+#define SHUNT_PLAN_SUMMARY_BYTES_1_2 256u
 
 struct shunt_plan_tensor {
     uint32_t name;     /* string offset: global name */
@@ -163,9 +166,10 @@ struct shunt_plan_part_header {
 SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_part_header) == 48, "part header size");
 
 enum shunt_plan_side {
-    SHUNT_SIDE_FROM = 0, /* old side only: exists at the start, freed at the end of free_round */
-    SHUNT_SIDE_TO = 1,   /* new side only: allocated at the start of alloc_round */
-    SHUNT_SIDE_BOTH = 2, /* kept: the same memory serves both sides; never allocated nor freed */
+    SHUNT_SIDE_FROM = 0,    /* old side only: exists at the start, freed at the end of free_round */
+    SHUNT_SIDE_TO = 1,      /* new side only: allocated at the start of alloc_round */
+    SHUNT_SIDE_BOTH = 2,    /* kept: the same memory serves both sides; never allocated nor freed */
+    SHUNT_SIDE_SCRATCH = 3, /* neither: allocated at the start of alloc_round, freed at the end of free_round */
 };
 enum shunt_plan_tier { SHUNT_TIER_DEVICE = 0, SHUNT_TIER_HOST = 1 };
 
@@ -181,9 +185,10 @@ struct shunt_plan_buffer {
     uint32_t holding_begin; /* holdings [begin, begin + count) are this buffer's, disjoint; each begins where the one
                                of the buffer before ends, so that every holding has one buffer */
     uint32_t holding_count;
-    uint32_t alloc_round; /* SHUNT_PLAN_NONE unless side is TO */
-    uint32_t free_round;  /* SHUNT_PLAN_NONE unless side is FROM */
-    /* what its elements are made from on the old side; 0: the buffer's own state, its own dtype. Only if side is TO */
+    uint32_t alloc_round; /* SHUNT_PLAN_NONE unless side is TO or SCRATCH */
+    uint32_t free_round;  /* SHUNT_PLAN_NONE unless side is FROM or SCRATCH */
+    /* what its elements are made from on the old side; 0: the buffer's own state, its own dtype. Only if side is TO
+       or SCRATCH */
     uint8_t origin_state; /* 1 + enum shunt_state: master for a param, param for a master */
     uint8_t origin_dtype; /* 1 + enum shunt_dtype */
     uint8_t reserved[2];  /* zero */
@@ -220,7 +225,7 @@ SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_corner) == 48, "corner size");
  * both staging slots, transport and reserve.
  *
  * live_bytes is the most that is live during round k: everything allocated in
- * rounds <= k, old buffers freed in rounds > k - overlap_depth, both staging
+ * rounds <= k, but for what was freed in rounds <= k - overlap_depth, both staging
  * slots, transport and reserve. Of the buffers, those in device memory count.
  */
 struct shunt_plan_round {

@@ -111,7 +111,7 @@ def check_keys(plan: Path) -> None:
             assert key in values, f"{section}.{key} is missing"
             assert has_type(values[key], kind), f"{section}.{key} is {values[key]!r}, want a {kind}"
     same(report["plan_id"], plan.read_bytes()[32:64].hex())
-    assert report["format_version"] in ("1.0", "1.1", "1.2"), report["format_version"]
+    assert report["format_version"] in ("1.0", "1.1", "1.2", "1.3"), report["format_version"]
     for gap, bound in (("gap", "lower_bound"), ("gap_rounds", "lower_bound_rounds")):
         if report["time"][bound] > 0:
             want = report["time"]["predicted"] / report["time"][bound] - 1
@@ -130,12 +130,14 @@ def check_buffers(plan: Path) -> None:
     sides: dict[tuple[int, str], set[str]] = {}
     kept = set()
     for line in lines("inspect", plan, "--buffers"):
-        same(list(line), BUFFER_KEYS)
+        same([key for key in line if key not in ("from_state", "from_dtype")], BUFFER_KEYS)
         key = (line["device"], line["buffer"])
         same(sizes.setdefault(key, line["bytes"]), line["bytes"])
         sides.setdefault(key, set()).add(line["side"])
-        prefix = "from:" if line["kept"] else f"{line['side']}:"
-        same(line["buffer"], prefix + line["name"])
+        if line["side"] == "scratch":
+            assert line["buffer"].startswith("scratch:") and line["rank"] is None and not line["kept"], line
+        else:
+            same(line["buffer"], ("from:" if line["kept"] else f"{line['side']}:") + line["name"])
         same(line["name"], f"{line['state']}/{line['tensor']}")
         if line["kept"]:
             kept.add(key)
@@ -149,7 +151,10 @@ def check_buffers(plan: Path) -> None:
 
 def check_op_line(line: Line) -> None:
     """Keys and regions of one operation."""
-    same(list(line), ["device", "round", "op", *OP_KEYS[line["op"]]])
+    keys = ["device", "round", "op", *OP_KEYS[line["op"]]]
+    if line["op"] in ("alloc", "free") and line["buffer"].startswith("scratch:"):
+        keys.append("tier")
+    same([key for key in line if key != "cast"], keys)
     slots = {"pack": ["dst"], "send": ["src"], "recv": ["dst"], "unpack": ["src"]}.get(line["op"], [])
     for end in ("src", "dst"):
         if end not in line:
@@ -251,6 +256,32 @@ def scratch(folder: Path, name: str, data: bytes) -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
+
+
+def seed(folder: Path, name: str) -> Path:
+    """A seed of the fuzzer, which has no plan id: the test of the reader wrote it."""
+    data = with_header((HERE.parents[1] / "schemas/corpus_plan" / name).read_bytes(), 32, bytes(32))
+    bare = data[:20] + bytes(4) + data[24:]
+    return scratch(folder, name, with_header(data, 32, hashlib.sha256(bare).digest()))
+
+
+def check_scratch(folder: Path) -> None:
+    """Scratch buffers have lines and names of their own, and figures."""
+    plan = seed(folder, "scratch.plan")
+    found = {(b["device"], b["buffer"]): b for b in lines("inspect", plan, "--buffers") if b["side"] == "scratch"}
+    same({key: (b["name"], b["tier"], b["bytes"]) for key, b in found.items()},
+         {(0, "scratch:1"): ("master/w", "host", 32), (0, "scratch:5"): ("param/norm", "host", 16),
+          (1, "scratch:1"): ("exp_avg/w", "device", 32)})
+    same(found[1, "scratch:1"]["from_dtype"], "fp32")
+    same([(op["round"], op["op"], op["buffer"], op["tier"]) for op in lines("inspect", plan, "--ops", "--device", 0)
+          if op["op"] in ("alloc", "free") and op["buffer"].startswith("scratch:")],
+         [(0, "alloc", "scratch:1", "host"), (0, "alloc", "scratch:5", "host"), (2, "free", "scratch:5", "host"),
+          (4, "free", "scratch:1", "host")])
+    report = json.loads(out("inspect", plan, "--json"))
+    same((report["bytes"]["relayed"], report["bytes"]["parked"], report["memory"]["host_peak"]), (32, 48, 48))
+    same(json.loads(out("inspect", plan, "--device", 0, "--json"))["buffers"]["scratch"],
+         {"count": 2, "bytes": 48, "host_bytes": 48})
+    assert "  scratch         2 buffers" in out("inspect", plan, "--device", 0)
 
 
 def check_golden(folder: Path) -> None:
@@ -400,10 +431,11 @@ def check_help(_: Path) -> None:
 def main() -> int:
     """Run all checks."""
     every_plan = [check_keys, check_buffers, check_ops, check_counts, check_dropped, check_page, check_verified]
-    once = [check_golden, check_diff, check_control_characters, check_damage, check_exits, check_full_disk, check_closed_streams, check_help]
+    once = [check_golden, check_scratch, check_diff, check_control_characters, check_damage, check_exits,
+            check_full_disk, check_closed_streams, check_help]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plans = [scratch(folder, "tiny.plan", tiny_plan.build())]
+        plans = [scratch(folder, "tiny.plan", tiny_plan.build()), seed(folder, "scratch.plan")]
         plans += [Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]
         jobs: list[tuple[Callable[[Path], None], Path]] = [(check, plan) for plan in plans for check in every_plan]
         jobs += [(check, folder) for check in once]
