@@ -23,12 +23,13 @@ import test_matrix
 import test_mutants
 import test_random
 import test_states
+import test_wire
 
 
 def make_groups(args: argparse.Namespace) -> list[tap.Group]:
     """All groups, in the order of the report."""
     groups = test_cases.groups() + test_beside.groups() + test_states.groups() + test_matrix.groups()
-    groups += test_mutants.groups()
+    groups += test_mutants.groups() + test_wire.groups()
     return groups + test_random.groups(args.seed, args.cases)
 
 
