@@ -4,8 +4,8 @@
 
 /** Bytes by path of a finished route, and the bounds that no route with this placement can beat. */
 
-#include "routing/route.h"
+#include "routing/classes.h"
 
-void route_figures_compute(struct arena *arena, struct route *route);
+void route_figures_compute(struct arena *arena, struct route *route, const struct classes *classes);
 
 #endif

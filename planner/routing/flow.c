@@ -129,23 +129,27 @@ static bool is_cut(const struct flow *flow, const struct flow_arc *arc)
     return flow_is_before_cut(flow, arc->from) && !flow_is_before_cut(flow, arc->to);
 }
 
-/** The scale at which the cut of the last run would let through what is wanted; false if none would. */
-static bool scale_of_cut(const struct flow *flow, const struct flow_scale_input *input, double *scale_out)
+/** The cut of the last run, at the scale at which it would let through what is wanted; false if none would. */
+static bool find_cut(const struct flow *flow, const struct flow_scale_input *input, struct flow_cut *cut_out)
 {
-    int64_t constant = 0;
+    struct flow_cut cut = {.units = input->wanted};
     double weights = 0;
     for (size_t a = 0; a < flow->arcs.count; a += 2)
-        constant += is_cut(flow, &flow->arcs.items[a]) ? flow->arcs.items[a].capacity : 0;
+        cut.units -= is_cut(flow, &flow->arcs.items[a]) ? flow->arcs.items[a].capacity : 0;
     for (uint32_t p = 0; p < input->port_count; p++) {
         const struct flow_arc *arc = &flow->arcs.items[2 * (size_t)input->ports[p].arc];
         if (!is_cut(flow, arc))
             continue;
-        constant -= arc->capacity;
+        cut.units += arc->capacity;
         weights += input->ports[p].weight;
+        cut.first_port = cut.port_count == 0 ? p : cut.first_port;
+        cut.port_count++;
     }
-    if (weights > 0)
-        *scale_out = (double)(input->wanted - constant) / weights;
-    return weights > 0;
+    if (cut.port_count == 0)
+        return false;
+    cut.scale = (double)cut.units / weights;
+    *cut_out = cut;
+    return true;
 }
 
 static void set_scale(struct flow *flow, const struct flow_scale_input *input, double scale)
@@ -157,24 +161,23 @@ static void set_scale(struct flow *flow, const struct flow_scale_input *input, d
 }
 
 bool flow_least_scale(struct arena *arena, struct flow *flow, const struct flow_scale_input *input, double start,
-                      double *scale_out)
+                      struct flow_cut *cut_out)
 {
+    struct flow_cut cut = {.scale = start};
+    double scale = start;
     int64_t sent = 0;
-    for (size_t a = 0; a < flow->arcs.count; a++) {
-        if (flow->arcs.items[a].from == input->source)
-            sent += flow->arcs.items[a].used;
-    }
-    double bound = start, scale = start;
+    for (size_t a = 0; a < flow->arcs.count; a++)
+        sent += flow->arcs.items[a].from == input->source ? flow->arcs.items[a].used : 0;
     for (;;) {
         set_scale(flow, input, scale);
         sent += flow_run(arena, flow, input->source, input->sink);
         if (sent >= input->wanted)
             break;
-        if (!scale_of_cut(flow, input, &bound))
+        if (!find_cut(flow, input, &cut))
             return false;
         /* a cut that is too narrow by a rounding error alone must not be asked again at the same scale */
-        scale = bound > scale ? bound : scale * (1 + 0x1p-50);
+        scale = cut.scale > scale ? cut.scale : scale * (1 + 0x1p-50);
     }
-    *scale_out = bound;
+    *cut_out = cut;
     return true;
 }

@@ -73,6 +73,14 @@ struct flow_scale_input {
     const struct flow_port *ports;
 };
 
+/** What sets a scale: a cut, and what must pass through the ports that lead over it. */
+struct flow_cut {
+    double scale;
+    int64_t units;
+    uint32_t port_count; /* 0: the scale is that of the start */
+    uint32_t first_port; /* of the ports */
+};
+
 /**
  * The least scale at which the flow is what is wanted; then the network carries that flow, and each port is over its
  * weight times the scale by less than one unit. Starts at `start`, which is known to be needed, from the flow that is
@@ -81,6 +89,6 @@ struct flow_scale_input {
  * @return false when no scale is enough
  */
 bool flow_least_scale(struct arena *arena, struct flow *flow, const struct flow_scale_input *input, double start,
-                      double *scale_out);
+                      struct flow_cut *cut_out);
 
 #endif

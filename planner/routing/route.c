@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "routing/route.h"
 
+#include "routing/classes.h"
 #include "routing/figures.h"
 #include "routing/pieces.h"
 #include "routing/sources.h"
@@ -14,11 +15,13 @@ enum shunt_status route_build(struct arena *arena, const struct space *space, co
     route->from = from;
     route->to = to;
     route->world = world;
+    struct classes classes;
     enum shunt_status status = pieces_build(arena, route, err);
     if (status != SHUNT_OK)
         return status;
+    classes_build(arena, route, &classes);
     sources_choose(arena, route);
-    route_figures_compute(arena, route);
+    route_figures_compute(arena, route, &classes);
     *route_out = route;
     return SHUNT_OK;
 }

@@ -75,6 +75,8 @@ static const struct {
     {"llama-3-70b-tp8-pp4", "llama-3-70b-tp4-pp8", 32, UINT64_MAX},
     {"rows-fsdp8", "rows-fsdp4", 8, 0}, /* rank r keeps row r; the empty shards of ranks 4 to 7 are let go */
     {"rows-fsdp4", "rows-fsdp8", 8, 0},
+    {"rows-old", "rows-unlike", 12, UINT64_MAX}, /* copies that are cut unlike */
+    {"rows-unlike", "rows-old", 12, UINT64_MAX},
 };
 
 static void moves_verify(void)

@@ -153,16 +153,18 @@ static bool try_scale(struct arena *arena, struct random *random)
         if (network.arcs[a].weight > 0)
             ports[input.port_count++] = (struct flow_port){.arc = a, .weight = network.arcs[a].weight};
     }
-    double want = least_scale(&network, input.wanted), got = -1;
-    bool found = flow_least_scale(arena, &flow, &input, 0, &got);
+    struct flow_cut cut = {0};
+    double want = least_scale(&network, input.wanted);
+    bool found = flow_least_scale(arena, &flow, &input, 0, &cut);
     CHECK(found == (bool)isfinite(want));
     if (!found)
         return false;
     /* ports are rounded up to whole units, and a weight is 1 or more */
-    CHECK_MSG(got <= want * (1 + 1e-12) && got > want - 1, "%g, want %g", got, want);
+    CHECK_MSG(cut.scale <= want * (1 + 1e-12) && cut.scale > want - 1, "%g, want %g", cut.scale, want);
+    CHECK(cut.port_count > 0 ? cut.first_port < input.port_count && cut.units > 0 : cut.scale == 0);
     check_flow(&flow, input.source, input.sink, input.wanted);
     for (uint32_t p = 0; p < input.port_count; p++)
-        CHECK((double)flow_used(&flow, ports[p].arc) < ports[p].weight * got + 1);
+        CHECK((double)flow_used(&flow, ports[p].arc) < ports[p].weight * cut.scale + 1);
     return true;
 }
 
@@ -185,12 +187,12 @@ static bool try_start(struct arena *arena, struct random *random)
     flow_add(arena, &flow, 2, 3, 100);
     struct flow_port ports[] = {{flow_add(arena, &flow, 3, 5, 0), 1}, {flow_add(arena, &flow, 4, 5, 0), 1}};
     const struct flow_scale_input input = {.sink = 5, .wanted = 20, .port_count = 2, .ports = ports};
-    double scale = 0;
+    struct flow_cut cut = {0};
     (void)random;
     flow_use(&flow, in[0], 10);
     flow_use(&flow, both, 10);
     flow_use(&flow, ports[0].arc, 10);
-    CHECK(flow_least_scale(arena, &flow, &input, 10, &scale) && scale == 10);
+    CHECK(flow_least_scale(arena, &flow, &input, 10, &cut) && cut.scale == 10 && cut.port_count == 0);
     CHECK(flow_used(&flow, in[1]) == 10 && flow_used(&flow, both) == 0 && flow_used(&flow, other) == 10);
     return true;
 }
