@@ -309,3 +309,21 @@ uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, u
     }
     return order;
 }
+
+void order_peak(struct arena *arena, const struct problem *problem, const uint32_t *order, uint64_t *peak_out)
+{
+    uint32_t devices = problem->route->world->device_count;
+    uint64_t *memory = ARENA_NEW(arena, uint64_t, devices);
+    for (uint32_t d = 0; d < devices; d++)
+        peak_out[d] = memory[d] = problem->devices[d].from - problem->devices[d].unread;
+    for (uint32_t i = 0; i < problem->job_count; i++) {
+        const struct job *job = &problem->jobs[order[i]];
+        for (uint32_t m = 0; m < job->memory_count; m++) {
+            uint64_t *live = &memory[job->memory[m].device];
+            uint64_t *peak = &peak_out[job->memory[m].device];
+            *live += job->memory[m].alloc;
+            *peak = *live > *peak ? *live : *peak;
+            *live -= job->memory[m].release;
+        }
+    }
+}

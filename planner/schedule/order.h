@@ -25,4 +25,7 @@ uint32_t *order_mixed(struct arena *arena, const struct problem *problem);
  */
 uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, uint64_t *peak_out);
 
+/** Most bytes of buffers live by device when jobs run one after the other in an order, as peak_out above. */
+void order_peak(struct arena *arena, const struct problem *problem, const uint32_t *order, uint64_t *peak_out);
+
 #endif

@@ -51,8 +51,11 @@ static const struct strategy {
 };
 #define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]))
 
-/** Number of pieces over all jobs up to which the least cap is sought among all strategies, not the last one alone. */
+/** Number of pieces over all jobs up to which the least cap is sought among all strategies, not from the orders alone. */
 #define FEW_PIECES 10000u
+
+/** Pieces of all chunks looked at in a search: beyond it the first schedule that fits is taken. */
+#define SEARCH_PIECES 4000000u
 
 /** What the strategies share. */
 struct common {
@@ -63,7 +66,10 @@ struct common {
     uint64_t largest_least_slot;
     uint64_t least_chunk;
     uint64_t least_cap;
-    const struct strategy *least_strategy; /* whose peak is the least cap */
+    const struct strategy *least_strategy; /* that meets the least cap */
+    uint64_t least_strategy_cap;           /* when it is given this one */
+    uint64_t pieces;                       /* of all jobs */
+    uint64_t both_sides;                   /* most bytes that one device needs to hold its old side to the end */
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -83,6 +89,20 @@ static uint64_t worst_buffers(const struct common *common, uint32_t device)
     return peak > from ? peak : from;
 }
 
+/** Most bytes of a device that allocates everything before it frees anything. */
+static uint64_t both_sides(struct arena *arena, const struct problem *problem)
+{
+    uint32_t devices = problem->route->world->device_count;
+    uint64_t *bytes = ARENA_NEW(arena, uint64_t, devices), most = 0;
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        for (uint32_t m = 0; m < problem->jobs[j].memory_count; m++)
+            bytes[problem->jobs[j].memory[m].device] += problem->jobs[j].memory[m].alloc;
+    }
+    for (uint32_t d = 0; d < devices; d++)
+        most = bytes[d] + problem->devices[d].from > most ? bytes[d] + problem->devices[d].from : most;
+    return problem->fixed + most;
+}
+
 static void prepare(struct arena *arena, const struct problem *problem, struct common *common)
 {
     uint32_t devices = problem->route->world->device_count;
@@ -92,6 +112,9 @@ static void prepare(struct arena *arena, const struct problem *problem, struct c
     common->least_slot = ARENA_NEW(arena, uint64_t, devices);
     common->orders[ORDER_LEAST_PEAK] = order_least_peak(arena, problem, common->least_peak);
     common->largest_least_slot = rounds_least_slots(arena, problem, common->least_chunk, common->least_slot);
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        common->pieces += problem->route->types[problem->jobs[j].type].piece_count;
+    common->both_sides = both_sides(arena, problem);
 }
 
 static uint64_t slot_bytes(const struct common *common, const struct strategy *strategy, uint64_t cap)
@@ -141,6 +164,8 @@ static bool run_strategy(struct arena *arena, struct common *common, const struc
 {
     struct problem problem = *common->problem;
     problem.cap = cap;
+    if (strategy->hold_old && common->both_sides > cap)
+        return false;
     if (strategy->order == NO_ORDER)
         return run_balanced(arena, common, strategy, cap, rounds_out);
     if (common->orders[strategy->order] == NULL)
@@ -171,23 +196,56 @@ static void try_least(struct arena *arena, struct common *common, const struct s
     if (common->least_strategy == NULL || peak < common->least_cap) {
         common->least_cap = peak;
         common->least_strategy = strategy;
+        common->least_strategy_cap = NO_CAP;
+    }
+}
+
+/** The strategy that runs jobs one after the other in an order, in the smallest chunks. */
+static const struct strategy *strict_strategy(enum order_kind order)
+{
+    const struct strategy *found = NULL;
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        if (strategies[i].order == order && strategies[i].slot == SLOT_LEAST)
+            found = &strategies[i];
+    }
+    return found;
+}
+
+/**
+ * Lower the least cap to what a strict strategy needs: with room for the buffers that its order has live at once and
+ * for one smallest chunk, the next job always starts when those before it have released.
+ */
+static void try_strict(struct common *common, enum order_kind order, const uint64_t *peak)
+{
+    const struct problem *problem = common->problem;
+    uint64_t cap = 0;
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
+        uint64_t from = problem->devices[d].from, buffers = peak[d] > from ? peak[d] : from;
+        uint64_t own = problem->fixed + buffers + common->least_slot[d];
+        cap = own > cap ? own : cap;
+    }
+    if (common->least_strategy == NULL || cap < common->least_cap) {
+        common->least_cap = common->least_strategy_cap = cap;
+        common->least_strategy = strict_strategy(order);
     }
 }
 
 /**
- * The least cap is the lowest peak that any strategy has without a cap. With many pieces only the frugal ones are
- * tried, which is where it nearly always lies.
+ * The least cap is the lowest peak that any strategy has without a cap. With many pieces it is what the orders ask
+ * for when jobs run one after the other, which is where it nearly always lies.
  */
 static void find_least_cap(struct arena *arena, struct common *common)
 {
-    uint64_t pieces = 0;
-    for (uint32_t j = 0; j < common->problem->job_count; j++)
-        pieces += common->problem->route->types[common->problem->jobs[j].type].piece_count;
-    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
-        const struct strategy *strategy = &strategies[i];
-        if (pieces <= FEW_PIECES || strategy->slot == SLOT_LEAST)
-            try_least(arena, common, strategy);
+    if (common->pieces <= FEW_PIECES) {
+        for (size_t i = 0; i < STRATEGY_COUNT; i++)
+            try_least(arena, common, &strategies[i]);
+        return;
     }
+    uint64_t *peak = ARENA_NEW(arena, uint64_t, common->problem->route->world->device_count);
+    common->orders[ORDER_MIXED] = order_mixed(arena, common->problem);
+    order_peak(arena, common->problem, common->orders[ORDER_MIXED], peak);
+    try_strict(common, ORDER_LEAST_PEAK, common->least_peak);
+    try_strict(common, ORDER_MIXED, peak);
 }
 
 /** Device that needs most in least-peak order: where a cap hurts first. */
@@ -245,6 +303,15 @@ static enum shunt_status refuse_staging(const struct common *common, struct shun
                       (unsigned long long)least);
 }
 
+/** Pieces of all chunks of a schedule. */
+static uint64_t count_pieces(const struct problem *problem, const struct rounds *rounds)
+{
+    uint64_t pieces = 0;
+    for (uint32_t u = 0; u < rounds->unit_count; u++)
+        pieces += problem->route->types[problem->jobs[rounds->units[u].job].type].piece_count;
+    return pieces;
+}
+
 /** A schedule this near to what the routes need at least ends the search. */
 #define NEAR_ENOUGH 1.1
 
@@ -258,6 +325,7 @@ static enum shunt_status choose(struct arena *arena, struct common *common, stru
     const struct problem *problem = common->problem;
     double least_seconds = estimate_least_seconds(arena, problem), best_seconds = 0;
     struct schedule best = {0};
+    uint64_t looked_at = 0;
     for (size_t i = 0; i < STRATEGY_COUNT; i++) {
         const struct strategy *strategy = &strategies[i];
         struct schedule schedule = {.method = strategy->name, .least_cap = common->least_cap};
@@ -273,12 +341,13 @@ static enum shunt_status choose(struct arena *arena, struct common *common, stru
             best = schedule;
             best_seconds = seconds;
         }
-        if (best_seconds <= NEAR_ENOUGH * least_seconds)
+        looked_at += count_pieces(problem, &schedule.rounds);
+        if (best_seconds <= NEAR_ENOUGH * least_seconds || looked_at > SEARCH_PIECES)
             break;
     }
     if (best.method == NULL) {
         best = (struct schedule){.method = common->least_strategy->name, .least_cap = common->least_cap};
-        if (!run_strategy(arena, common, common->least_strategy, NO_CAP, &best.rounds))
+        if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &best.rounds))
             return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
                               (unsigned long long)problem->cap, (unsigned long long)common->least_cap);
     }
