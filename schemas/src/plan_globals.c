@@ -11,6 +11,7 @@
 #include "alloc.h"
 #include "plan_internal.h"
 #include "plan_notes.h"
+#include "plan_placement.h"
 
 #define HEADER_BYTES   sizeof(struct shunt_plan_header)
 #define SECTIONS_BEGIN SCHEMA_HEAD_BYTES
@@ -281,6 +282,15 @@ static bool check_notes(const struct shunt_plan *plan, const struct plan_site *s
     return check_string(plan, site, "state_notes", offset) && schema_check_notes(site, &plan->strings[offset]);
 }
 
+/* Before version 1.3 the place of this statement was reserved. */
+static bool check_placement(const struct shunt_plan *plan, const struct plan_site *site)
+{
+    uint32_t offset = plan->summary.placement;
+    if (plan->header->version_minor < 3)
+        return schema_equals(site, "placement", offset, 0);
+    return check_string(plan, site, "placement", offset) && schema_check_placement(site, &plan->strings[offset]);
+}
+
 static bool check_summary(const struct shunt_plan *plan, struct shunt_err *err)
 {
     struct plan_site site = site_of(plan, err, section_rules[SHUNT_SECTION_SUMMARY - 1].name, NULL);
@@ -288,9 +298,8 @@ static bool check_summary(const struct shunt_plan *plan, struct shunt_err *err)
     return check_string(plan, &site, "model", sum->model) && check_string(plan, &site, "from", sum->from) &&
            check_string(plan, &site, "to", sum->to) && check_string(plan, &site, "cluster", sum->cluster) &&
            check_string(plan, &site, "method", sum->method) && check_string(plan, &site, "solver", sum->solver) &&
-           check_string(plan, &site, "solver_status", sum->solver_status) &&
-           schema_equals(&site, "reserved0", sum->reserved0, 0) && check_notes(plan, &site) &&
-           check_seconds(&site, "predicted_seconds", sum->predicted_seconds) &&
+           check_string(plan, &site, "solver_status", sum->solver_status) && check_placement(plan, &site) &&
+           check_notes(plan, &site) && check_seconds(&site, "predicted_seconds", sum->predicted_seconds) &&
            check_seconds(&site, "lower_bound_seconds", sum->lower_bound_seconds) &&
            check_seconds(&site, "lower_bound_rounds_seconds", sum->lower_bound_rounds_seconds) &&
            schema_in_range(&site, "peak_device", sum->peak_device, 0, plan->header->device_count - 1) &&

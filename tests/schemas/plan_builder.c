@@ -394,6 +394,7 @@ void build_account(struct build *build)
                                        .method = names.method,
                                        .solver = names.solver,
                                        .solver_status = names.solver_status,
+                                       .placement = names.placement,
                                        .state_notes = names.state_notes,
                                        .reserve = names.reserve,
                                        .transport = names.transport,

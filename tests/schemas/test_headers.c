@@ -84,7 +84,7 @@ static const struct doc_row doc_rows[] = {
     ROW(summary, method),
     ROW(summary, solver),
     ROW(summary, solver_status),
-    ROW(summary, reserved0),
+    ROW(summary, placement),
     ROW(summary, needed_remote),
     ROW(summary, moved),
     ROW(summary, relayed),

@@ -85,7 +85,8 @@ static const struct fault faults[] = {
     /* summary */
     {"string offset", SUMMARY, 0, 0, FIELD(shunt_plan_summary, model), 4711, "section SUMMARY: model is string offset 4711"},
     {"inside a string", SUMMARY, 0, 0, FIELD(shunt_plan_summary, solver), 2, "section SUMMARY: solver is string offset 2, not the start"},
-    {"summary reserved0", SUMMARY, 0, 0, FIELD(shunt_plan_summary, reserved0), 1, "section SUMMARY: reserved0 is 1, expected 0"},
+    {"placement offset", SUMMARY, 0, 0, FIELD(shunt_plan_summary, placement), 4711, "section SUMMARY: placement is string offset 4711"},
+    {"placement of a name", SUMMARY, 0, 0, FIELD(shunt_plan_summary, placement), 1, "section SUMMARY: placement is not a method and three numbers"},
     {"state_notes offset", SUMMARY, 0, 0, FIELD(shunt_plan_summary, state_notes), 4711, "section SUMMARY: state_notes is string offset 4711"},
     {"state_notes of a name", SUMMARY, 0, 0, FIELD(shunt_plan_summary, state_notes), 1, "section SUMMARY: state_notes: line 0 is not a name, an action and a reason"},
     {"seconds NaN", SUMMARY, 0, 0, FIELD(shunt_plan_summary, predicted_seconds), 0x7FF8000000000000, "predicted_seconds is nan"},
@@ -517,6 +518,72 @@ static void statements_are_read_line_by_line(void)
     CHECK(!shunt_plan_next_note(&at, &note));
 }
 
+/* ---- the statement about the placement ------------------------------------------------- */
+
+static const struct {
+    const char *text, *want; /* want: NULL when it is well formed */
+} placements[] = {
+    {"", NULL},
+    {"nested assignment\t12\t5\t4", NULL},
+    {"fixed\t0\t0\t0", NULL},
+    {"m\t9223372036854775799\t1\t1", NULL},
+    {"m\t9223372036854775808\t1\t1", "placement is not a method and three numbers"},
+    {"m\t12\t4\t5", "placement: the bound 5 is above the cost 4"},
+    {"m\t12\t5", "placement is not a method and three numbers"},
+    {"m\t12\t5\t4\n", "placement is not a method and three numbers"},
+    {"m\t12\t5\t", "placement is not a method and three numbers"},
+    {"m\t12\t05\t4", "placement is not a method and three numbers"},
+    {"m\t12\t-5\t-6", "placement is not a method and three numbers"},
+    {"\t12\t5\t4", "placement is not a method and three numbers"},
+    {"m\nn\t12\t5\t4", "placement is not a method and three numbers"},
+    {"m", "placement is not a method and three numbers"},
+};
+
+static void placements_are_checked(void)
+{
+    for (size_t p = 0; p < sizeof(placements) / sizeof(placements[0]); p++) {
+        struct build *build = build_tiny();
+        struct shunt_plan *plan = NULL;
+        struct shunt_err err = {""};
+        struct shunt_plan_placement placement;
+        build->summary.placement = build_string(build, placements[p].text);
+        struct image image = build_encode(build);
+        enum shunt_status st = shunt_plan_open_memory(image.bytes, image.size, &plan, &err);
+        CHECK_MSG((st == SHUNT_OK) == (placements[p].want == NULL), "placement %zu: %s", p, err.text);
+        if (placements[p].want != NULL)
+            CHECK_CONTAINS(err.text, placements[p].want);
+        else if (st == SHUNT_OK)
+            CHECK(shunt_plan_get_placement(plan, &placement) == (placements[p].text[0] != '\0'));
+        shunt_plan_close(plan);
+        image_finish(&image);
+        build_destroy(build);
+    }
+}
+
+static void placements_are_read(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_plan *plan = NULL;
+    struct shunt_err err = {""};
+    struct shunt_plan_placement placement;
+    build->summary.placement = build_string(build, placements[1].text);
+    struct image image = build_encode(build);
+    CHECK(shunt_plan_open_memory(image.bytes, image.size, &plan, &err) == SHUNT_OK);
+    CHECK(shunt_plan_get_placement(plan, &placement));
+    CHECK(placement.method_bytes == 17 && memcmp(placement.method, "nested assignment", 17) == 0);
+    CHECK_EQ_U64(placement.moved_fixed, 12);
+    CHECK_EQ_U64(placement.cost_picoseconds, 5);
+    CHECK_EQ_U64(placement.bound_picoseconds, 4);
+    shunt_plan_close(plan);
+    image_finish(&image);
+    build->header.version_minor = 2; /* its place was reserved */
+    image = build_encode(build);
+    CHECK(shunt_plan_open_memory(image.bytes, image.size, &plan, &err) != SHUNT_OK);
+    CHECK_CONTAINS(err.text, "section SUMMARY: placement is ");
+    image_finish(&image);
+    build_destroy(build);
+}
+
 /* A plan of version 1.0 reads, and has no statement. */
 static void version_1_0_has_no_statement(void)
 {
@@ -776,6 +843,8 @@ static const struct test_case cases[] = {
     {"statements_are_checked", statements_are_checked},
     {"statements_are_read_line_by_line", statements_are_read_line_by_line},
     {"version_1_0_has_no_statement", version_1_0_has_no_statement},
+    {"placements_are_checked", placements_are_checked},
+    {"placements_are_read", placements_are_read},
     {"opens_files", opens_files},
     {"refuses_what_is_no_file", refuses_what_is_no_file},
     {"a_file_may_shrink", a_file_may_shrink},

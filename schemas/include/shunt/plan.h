@@ -81,6 +81,17 @@ SHUNT_API bool shunt_plan_next_note(const char **at, struct shunt_plan_note *not
 /** Whether a text of a note is this word. */
 SHUNT_API bool shunt_plan_note_is(const char *text, uint32_t bytes, const char *word);
 
+/** How the compiler chose devices for the new ranks, where it did not keep to the layout. */
+struct shunt_plan_placement {
+    const char *method; /* not NUL-terminated */
+    uint32_t method_bytes;
+    uint64_t moved_fixed;                         /* bytes that would be needed remotely as the layout says */
+    uint64_t cost_picoseconds, bound_picoseconds; /* on the links, summed over new ranks; no choice costs less */
+};
+
+/** @return false when the new ranks are where the layout says */
+SHUNT_API bool shunt_plan_get_placement(const struct shunt_plan *plan, struct shunt_plan_placement *placement_out);
+
 /**
  * Read and check the part of one device (checksum, table bounds, every index, offset, size, alignment,
  * kind and reserved field) and describe it. Cheap to call again.

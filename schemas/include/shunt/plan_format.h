@@ -104,7 +104,7 @@ SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_section) == 32, "section size");
 struct shunt_plan_summary {
     uint32_t model, from, to, cluster;      /* string offsets: names */
     uint32_t method, solver, solver_status; /* string offsets */
-    uint32_t reserved0;
+    uint32_t placement; /* string offset: how new ranks came to their devices; 0 before version 1.3 */
     uint64_t needed_remote, moved, relayed, local, kept, inter_node, intra_node, filled;
     uint64_t inter_node_lower_bound, max_send, max_recv;
     double predicted_seconds, lower_bound_seconds, lower_bound_rounds_seconds;
