@@ -7,6 +7,7 @@
 
 #include "emit/digest.h"
 #include "emit/file.h"
+#include "place/place.h"
 #include "routing/route.h"
 #include "schedule/schedule.h"
 #include "space/pair.h"
@@ -188,17 +189,45 @@ void compile_unload(struct compile_documents *documents)
     *documents = (struct compile_documents){0};
 }
 
+/** Put the new ranks on the devices that were chosen: the layout is then one that names them. */
+static void take_devices(const struct place *place, struct cfg_layout *to, struct side *side)
+{
+    to->devices = place->devices;
+    to->device_count = side->grid.rank_count;
+    for (uint32_t r = 0; r < side->grid.rank_count; r++)
+        side->grid.ranks[r].device = place->devices[r];
+}
+
+/** @param to  the new layout of the pair; changed if the ranks' devices are to be chosen */
+static enum shunt_status choose_devices(struct arena *arena, const struct compile_options *options,
+                                        const struct cfg_cluster *cluster, const struct pair *pair,
+                                        struct cfg_layout *to, struct world **world_out, struct place **place_out,
+                                        struct shunt_err *err)
+{
+    enum shunt_status status = world_build(arena, cluster, pair->from, pair->to, world_out, err);
+    if (status != SHUNT_OK || !options->place_optimal)
+        return status;
+    *place_out = ARENA_NEW(arena, struct place, 1);
+    status = place_choose(arena, pair, *world_out, *place_out, err);
+    if (status != SHUNT_OK)
+        return status;
+    take_devices(*place_out, to, pair->to);
+    return world_build(arena, cluster, pair->from, pair->to, world_out, err);
+}
+
 static enum shunt_status run_stages(struct arena *arena, const struct compile_options *options,
                                     const struct compile_documents *documents, void **bytes_out, size_t *size_out,
                                     struct shunt_err *err)
 {
+    struct cfg_layout to = *documents->to;
     struct pair pair;
     struct world *world;
+    struct place *place = NULL;
     struct route *route;
     struct schedule schedule;
-    enum shunt_status status = pair_build(arena, documents->model, documents->from, documents->to, &pair, err);
+    enum shunt_status status = pair_build(arena, documents->model, documents->from, &to, &pair, err);
     if (status == SHUNT_OK)
-        status = world_build(arena, documents->cluster, pair.from, pair.to, &world, err);
+        status = choose_devices(arena, options, documents->cluster, &pair, &to, &world, &place, err);
     if (status == SHUNT_OK)
         status = route_build(arena, pair.space, pair.from, pair.to, world, &route, err);
     if (status != SHUNT_OK)
@@ -212,6 +241,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
         return status;
     const struct file_input input = {.model = documents->model,
                                      .cluster = documents->cluster,
+                                     .place = place,
                                      .route = route,
                                      .problem = problem,
                                      .schedule = &schedule};

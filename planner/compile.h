@@ -15,6 +15,7 @@ struct compile_options {
     uint64_t cap;        /* bytes per device, reserve and transport included */
     bool staging_given;  /* false: a quarter of the busiest device's traffic, 16 MiB to 1 GiB */
     uint64_t staging;    /* bytes per device over all slots */
+    bool place_optimal;  /* choose which device takes which new rank; false: as the new layout says */
 };
 
 /** Documents of one move, loaded and resolved. */

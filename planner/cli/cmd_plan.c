@@ -48,7 +48,7 @@ static int parse(int argc, char **argv, struct plan_options *o)
         {"method", .type = CLI_CHOICE, .target = &o->method, .value_name = "NAME",
          .help = "how to schedule; auto takes the best that this version has", .choices = methods},
         {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
-         .help = "which device takes which new rank", .choices = places},
+         .help = "which device takes which new rank: as the layouts say, or so that least is moved", .choices = places},
         {"time-limit", .type = CLI_DOUBLE, .target = &o->time_limit, .value_name = "SECONDS",
          .help = "most time for a solver", .given = &o->time_limit_given},
         {"json", .type = CLI_FLAG, .target = &o->json, .help = "print the figures as one JSON object"},
@@ -70,6 +70,7 @@ static int parse(int argc, char **argv, struct plan_options *o)
         return cli_usage(&command, "-o PLAN is missing: the plan file to write");
     o->compile.from_path = positional[0];
     o->compile.to_path = positional[1];
+    o->compile.place_optimal = strcmp(o->place, "optimal") == 0;
     return code;
 }
 
@@ -91,9 +92,6 @@ static enum shunt_status check_supported(const struct plan_options *o, struct sh
     if (strcmp(o->method, "exact") == 0)
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                           "not supported: --method exact: this version schedules greedily; use auto or greedy");
-    if (strcmp(o->place, "optimal") == 0)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "not supported: --place optimal: this version keeps the ranks where the layouts put them");
     if (o->time_limit_given)
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                           "not supported: --time-limit: the greedy method has no solver to stop");
@@ -119,6 +117,10 @@ static void print_text(const struct figures *figures, const struct compile_docum
     printf("bytes    %s needed from other devices, %s moved, %s found on the device\n",
            fmt_bytes(figures->summary.needed_remote).s, fmt_bytes(figures->summary.moved).s,
            fmt_bytes(figures->summary.local).s);
+    if (figures->placed)
+        printf("place    %s would be needed as %s says, %s are (%s, %s above the bound on cost)\n",
+               fmt_bytes(figures->place_moved_fixed).s, figures->to, fmt_bytes(figures->summary.needed_remote).s,
+               figures->place_method, fmt_percent(figures->place_gap).s);
     if (figures->summary.saved > 0)
         printf("saved    %s not sent, as devices make it from another state\n", fmt_bytes(figures->summary.saved).s);
     printf("time     %s predicted, no plan is faster than %s\n", fmt_seconds(figures->summary.predicted_seconds).s,

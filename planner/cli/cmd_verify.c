@@ -25,6 +25,7 @@ struct findings {
     const char *own_rule; /* rule of own_text: "file", "plan_id", "layout"; NULL: no problem of that kind */
     struct shunt_err own_text;
     bool layouts; /* compared, and equal */
+    bool placed;  /* but for the devices of the new ranks, which the plan chose */
 };
 
 static const struct {
@@ -124,6 +125,7 @@ static enum shunt_status check_layouts(const struct shunt_plan *plan, const stru
                                        struct findings *findings)
 {
     enum shunt_status status = SHUNT_OK;
+    struct shunt_plan_placement placement;
 
     if (o->from == NULL)
         return SHUNT_OK;
@@ -131,6 +133,7 @@ static enum shunt_status check_layouts(const struct shunt_plan *plan, const stru
     if (status != SHUNT_OK && findings->own_text.text[0] == '\0')
         shunt_fail(&findings->own_text, status, "%s or %s does not load: see the lines above", o->from, o->to);
     findings->layouts = status == SHUNT_OK;
+    findings->placed = shunt_plan_get_placement(plan, &placement);
     return status;
 }
 
@@ -251,7 +254,8 @@ static void print_proof(const struct findings *findings)
     printf("  checksums and plan id agree; coverage, coordinates, messages, lifetimes, memory: all rules hold\n");
     print_dropped(r->dropped_states);
     if (findings->layouts)
-        printf("  both sides are what the layouts say\n");
+        printf("  both sides are what the layouts say%s\n",
+               findings->placed ? "; the plan chose the devices of the new ranks" : "");
 }
 
 static void print_problems(const struct findings *findings)

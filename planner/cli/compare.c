@@ -16,6 +16,7 @@ struct comparison {
     const struct side *side;
     const char *path;
     enum shunt_plan_side own; /* buffers of this side or of both count */
+    bool placed;              /* the plan chose the ranks' devices: they need not be the layout's */
 };
 
 static bool belongs(const struct comparison *comparison, const struct shunt_plan_buffer *buffer)
@@ -202,7 +203,7 @@ static enum shunt_status compare_side(const struct comparison *comparison, struc
         uint32_t rank = from ? device->from_rank : device->to_rank;
         if (rank == SHUNT_PLAN_NONE)
             continue;
-        if (comparison->side->grid.ranks[rank].device != device->id)
+        if (!comparison->placed && comparison->side->grid.ranks[rank].device != device->id)
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: rank %u is on device %u, in the plan on device %u",
                               comparison->path, rank, comparison->side->grid.ranks[rank].device, device->id);
         enum shunt_status status = shunt_plan_get_part(comparison->plan, d, &part, err);
@@ -256,6 +257,7 @@ static enum shunt_status compare_documents(struct arena *arena, const struct shu
                                            const struct compile_documents *documents, struct shunt_err *err)
 {
     struct pair pair;
+    struct shunt_plan_placement placement;
     struct comparison from = {.plan = plan, .path = documents->from->path, .own = SHUNT_SIDE_FROM};
     struct comparison to = {.plan = plan, .path = documents->to->path, .own = SHUNT_SIDE_TO};
     enum shunt_status status = pair_build(arena, documents->model, documents->from, documents->to, &pair, err);
@@ -264,6 +266,7 @@ static enum shunt_status compare_documents(struct arena *arena, const struct shu
     from.space = to.space = pair.space;
     from.side = pair.from;
     to.side = pair.to;
+    to.placed = shunt_plan_get_placement(plan, &placement);
     status = compare_tensors(arena, &from, err);
     if (status == SHUNT_OK)
         status = compare_side(&from, err);

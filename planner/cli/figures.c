@@ -59,6 +59,13 @@ const struct figure figure_table[] = {
     {"memory", "reserve", "reserve", "the user's, inside the peak", FIGURE_BYTES, SUMMARY(reserve)},
     {"memory", "transport", "transport", "its buffers, inside the peak", FIGURE_BYTES, SUMMARY(transport)},
 
+    {"place", "method", "method", NULL, FIGURE_CHARS, AT(place_method)},
+    {"place", "moved_fixed", "moved if fixed", "needed remote as the new layout says", FIGURE_BYTES,
+     AT(place_moved_fixed)},
+    {"place", "cost", "cost", "on the links, summed over new ranks", FIGURE_SECONDS, AT(place_cost)},
+    {"place", "bound", "  lower bound", "no choice of devices costs less", FIGURE_SECONDS, AT(place_bound)},
+    {"place", "gap", "  gap", "cost above it", FIGURE_RATIO, AT(place_gap)},
+
     {"schedule", "method", "method", NULL, FIGURE_STRING, AT(method)},
     {"schedule", "rounds", "rounds", NULL, FIGURE_COUNT, AT(rounds)},
     {"schedule", "overlap_depth", "overlap depth", "staging slots in turn", FIGURE_COUNT, AT(overlap_depth)},
@@ -118,6 +125,18 @@ static void get_header(const struct shunt_plan_header *header, struct figures *o
     out->file_bytes = header->file_bytes;
 }
 
+static void get_placement(const struct shunt_plan *plan, struct figures *out)
+{
+    struct shunt_plan_placement placement = {.method = "fixed", .method_bytes = 5};
+
+    out->placed = shunt_plan_get_placement(plan, &placement);
+    snprintf(out->place_method, sizeof(out->place_method), "%.*s", (int)placement.method_bytes, placement.method);
+    out->place_moved_fixed = out->placed ? placement.moved_fixed : out->summary.needed_remote;
+    out->place_cost = out->placed ? 1e-12 * (double)placement.cost_picoseconds : NAN;
+    out->place_bound = out->placed ? 1e-12 * (double)placement.bound_picoseconds : NAN;
+    out->place_gap = out->placed ? gap((double)placement.cost_picoseconds, (double)placement.bound_picoseconds) : NAN;
+}
+
 void figures_get(const struct shunt_plan *plan, struct figures *out)
 {
     const struct shunt_plan_summary *s = &out->summary;
@@ -126,6 +145,7 @@ void figures_get(const struct shunt_plan *plan, struct figures *out)
     get_header(shunt_plan_get_header(plan), out);
     get_names(plan, out);
     out->peak_device = s->peak_device < out->devices ? shunt_plan_get_device(plan, s->peak_device)->id : s->peak_device;
+    get_placement(plan, out);
     out->gap = gap(s->predicted_seconds, s->lower_bound_seconds);
     out->gap_rounds = gap(s->predicted_seconds, s->lower_bound_rounds_seconds);
     out->plan_seconds = NAN;

@@ -22,7 +22,11 @@ struct figures {
     uint64_t devices, from_ranks, to_ranks, rounds, overlap_depth, file_bytes;
     uint64_t peak_device;   /* its number in the cluster */
     double gap, gap_rounds; /* not a number where the bound is 0 and the prediction is not */
-    double plan_seconds;    /* not a number: a plan does not record it, so that plans compare byte for byte */
+    char place_method[64];
+    bool placed; /* by the compiler; else the rest of place is what the layout makes of it, or not a number */
+    uint64_t place_moved_fixed;
+    double place_cost, place_bound, place_gap;
+    double plan_seconds; /* not a number: a plan does not record it, so that plans compare byte for byte */
 };
 
 enum figure_type {

@@ -62,7 +62,7 @@ static void print_figures(const struct figures *f)
 
     for (size_t i = 0; i < figure_count; i++) {
         const struct figure *figure = &figure_table[i];
-        if (figure->label == NULL)
+        if (figure->label == NULL || (!f->placed && strcmp(figure->section, "place") == 0))
             continue;
         if (strcmp(figure->section, section) != 0) {
             section = figure->section;

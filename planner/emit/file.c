@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/file.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +154,18 @@ static void emit_parts(struct file *file, const struct lowered *lowered)
     }
 }
 
+/** The statement about chosen devices; 0: the new ranks are where the layout says. */
+static uint32_t add_placement(struct file *file)
+{
+    const struct place *place = file->input->place;
+    char text[128];
+    if (place == NULL)
+        return 0;
+    snprintf(text, sizeof(text), "%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, place->method, place->moved_fixed,
+             place->cost_picoseconds, place->bound_picoseconds);
+    return add_string(file, text);
+}
+
 static void fill_summary(struct file *file, const struct timing *timing)
 {
     const struct file_input *input = file->input;
@@ -166,6 +180,7 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->solver_status = add_string(file, "not used");
     const char *notes = beside_text(file->arena, &input->route->space->beside);
     summary->state_notes = notes[0] == '\0' ? 0 : add_string(file, notes);
+    summary->placement = add_placement(file);
     summary->needed_remote = figures->needed_remote;
     summary->moved = figures->moved;
     summary->local = figures->local;
@@ -227,12 +242,16 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
 /** The least version that has what the plan uses: older executors replay what they can. */
 static uint32_t version_minor(const struct file *file)
 {
+    if (file->input->place != NULL)
+        return 3;
     return file->input->route->space->changes ? 2 : 1;
 }
 
 static size_t summary_bytes(const struct file *file)
 {
-    return version_minor(file) > 1 ? SHUNT_PLAN_SUMMARY_BYTES_1_2 : SHUNT_PLAN_SUMMARY_BYTES_1_1;
+    static const uint32_t bytes[] = {SHUNT_PLAN_SUMMARY_BYTES_1_1, SHUNT_PLAN_SUMMARY_BYTES_1_1,
+                                     SHUNT_PLAN_SUMMARY_BYTES_1_2, sizeof(file->summary)};
+    return bytes[version_minor(file)];
 }
 
 /** The file, without its header. @return NULL when memory runs out */

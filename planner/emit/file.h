@@ -6,11 +6,13 @@
 
 #include "emit/part.h"
 #include "emit/timing.h"
+#include "place/place.h"
 #include "schedule/schedule.h"
 
 struct file_input {
     const struct cfg_model *model;
     const struct cfg_cluster *cluster;
+    const struct place *place; /* NULL: the new ranks are where the layout says */
     const struct route *route;
     const struct problem *problem;
     const struct schedule *schedule;

@@ -32,7 +32,7 @@ ROOMS = {
 # room -> its folders, in the order in which they know each other
 FOLDERS = {
     "executor": ["base", "device", "launch", "transport", "replay", "io", "cli"],
-    "planner": ["solve", "config", "space", "routing", "schedule", "emit", "cli"],
+    "planner": ["solve", "config", "space", "routing", "place", "schedule", "emit", "cli"],
 }
 
 # program -> libraries it must not need

@@ -42,6 +42,7 @@ KEYS: dict[str, dict[str, str]] = {
              "gap_rounds": MAYBE},
     "memory": dict.fromkeys(
         ["cap", "peak", "peak_device", "peak_lower_bound", "least_cap", "staging", "from_max", "to_max"], COUNT),
+    "place": {"method": TEXT, "moved_fixed": COUNT, "cost": MAYBE, "bound": MAYBE, "gap": MAYBE},
     "schedule": {
         "method": TEXT, "rounds": COUNT, "max_group_messages": COUNT, "max_peers": COUNT, "ops": COUNT,
         "solver": TEXT, "solver_status": TEXT, "plan_seconds": MAYBE,

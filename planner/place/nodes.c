@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Teams start in the nodes that are best for each alone. Two teams of a node may want the same device; then the node
+ * gains less than its teams would alone, which is its loss. The search goes through the nodes that lose something, and
+ * through the teams in them: each may move to a node with room, or change places with a team of another node, if both
+ * nodes together gain. What nodes gain at most, the sum of what their teams gain alone, is known without an
+ * assignment, and rules most pairs out. The number of assignments is bounded, so that the search ends on any machine
+ * at the same place.
+ *
+ *     node 0  team A (wants devices 0, 2)  team B (wants 0, 2): loss      A <-> C: no loss in either
+ *     node 1  team C (wants 1, 3)          team D (wants 1, 3): loss
+ */
+#include "place/nodes.h"
+
+#include "solve/assign.h"
+
+#define TRIALS_PER_TEAM 24
+#define LEAST_TRIALS    4096
+
+#define NO_TEAM UINT32_MAX
+
+/** Teams of a node. */
+struct room {
+    uint32_t count, places;
+    uint32_t *teams;
+    int64_t gain, alone; /* of all of them: together, and the sum of each alone */
+};
+
+struct search {
+    const struct seats *seats;
+    const struct solo *solo;
+    struct room *rooms; /* by node */
+    uint32_t *node_of;  /* by team */
+    struct assign assign;
+    int64_t *gains;
+    uint32_t *columns, *trial; /* teams of a node as they might be */
+    uint64_t left;             /* assignments */
+};
+
+/** What some teams gain on a node, and which devices their ranks take. */
+static int64_t gain_on(struct search *search, uint32_t node_index, const uint32_t *teams, uint32_t count,
+                       uint32_t *columns)
+{
+    const struct seats *seats = search->seats;
+    const struct seats_node *node = &seats->nodes[node_index];
+    int64_t *gain = search->gains;
+    if (count == 0)
+        return 0;
+    for (uint32_t t = 0; t < count; t++) {
+        for (uint32_t m = 0; m < seats->teams.size; m++) {
+            const struct overlap_row *row = seats_row(seats, seats->teams.ranks[teams[t] * seats->teams.size + m]);
+            for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
+                if (seats->free[d])
+                    *gain++ = seats_gain(seats, row, d);
+            }
+        }
+    }
+    return assign_solve(&search->assign, count * seats->teams.size, node->free_count, search->gains, columns);
+}
+
+static void settle(struct search *search, uint32_t node)
+{
+    struct room *room = &search->rooms[node];
+    room->gain = gain_on(search, node, room->teams, room->count, NULL);
+    room->alone = 0;
+    for (uint32_t t = 0; t < room->count; t++)
+        room->alone += solo_value(search->solo, room->teams[t], node);
+}
+
+static void fill_rooms(struct arena *arena, struct search *search)
+{
+    const struct seats *seats = search->seats;
+    search->rooms = ARENA_NEW(arena, struct room, seats->node_count);
+    for (uint32_t n = 0; n < seats->node_count; n++) {
+        search->rooms[n].places = seats->nodes[n].free_count / seats->teams.size;
+        search->rooms[n].teams = ARENA_NEW(arena, uint32_t, search->rooms[n].places);
+    }
+    for (uint32_t t = 0; t < seats->teams.count; t++) {
+        struct room *room = &search->rooms[search->node_of[t]];
+        room->teams[room->count++] = t;
+    }
+    for (uint32_t n = 0; n < seats->node_count; n++)
+        settle(search, n);
+}
+
+/* ---- moves and swaps --------------------------------------------------------------- */
+
+/** Teams of a node without one of them and with another one. @return their number */
+static uint32_t change_teams(struct search *search, const struct room *room, uint32_t out, uint32_t in)
+{
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < room->count; t++) {
+        if (room->teams[t] != out)
+            search->trial[count++] = room->teams[t];
+    }
+    if (in != NO_TEAM)
+        search->trial[count++] = in;
+    return count;
+}
+
+static int64_t alone_after(const struct search *search, uint32_t node, uint32_t out, uint32_t in)
+{
+    int64_t alone = search->rooms[node].alone;
+    if (out != NO_TEAM)
+        alone -= solo_value(search->solo, out, node);
+    return in == NO_TEAM ? alone : alone + solo_value(search->solo, in, node);
+}
+
+static int64_t gain_after(struct search *search, uint32_t node, uint32_t out, uint32_t in)
+{
+    uint32_t count = change_teams(search, &search->rooms[node], out, in);
+    search->left -= search->left > 0;
+    return gain_on(search, node, search->trial, count, NULL);
+}
+
+static void put_team(struct search *search, uint32_t node, uint32_t out, uint32_t in)
+{
+    struct room *room = &search->rooms[node];
+    uint32_t count = change_teams(search, room, out, in);
+    for (uint32_t t = 0; t < count; t++)
+        room->teams[t] = search->trial[t];
+    room->count = count;
+    if (in != NO_TEAM)
+        search->node_of[in] = node;
+    settle(search, node);
+}
+
+/** Let `team` of node `a` change places with `other` of node `b`, or with nobody, if that gains. */
+static bool try_change(struct search *search, uint32_t a, uint32_t team, uint32_t b, uint32_t other)
+{
+    int64_t now = search->rooms[a].gain + search->rooms[b].gain;
+    int64_t there_at_most = alone_after(search, b, other, team);
+    if (alone_after(search, a, team, other) + there_at_most <= now || search->left == 0)
+        return false;
+    int64_t here = gain_after(search, a, team, other);
+    if (here + there_at_most <= now || here + gain_after(search, b, other, team) <= now)
+        return false;
+    put_team(search, a, team, other);
+    put_team(search, b, other, team);
+    return true;
+}
+
+static bool try_node(struct search *search, uint32_t a, uint32_t team, uint32_t b)
+{
+    const struct room *room = &search->rooms[b];
+    if (b == a || room->places == 0)
+        return false;
+    if (room->count < room->places && try_change(search, a, team, b, NO_TEAM))
+        return true;
+    for (uint32_t t = 0; t < room->count; t++) {
+        if (try_change(search, a, team, b, room->teams[t]))
+            return true;
+    }
+    return false;
+}
+
+/** Try all nodes where the team gains something. */
+static bool improve_team(struct search *search, uint32_t node, uint32_t team)
+{
+    const struct solo *solo = search->solo;
+    uint32_t class = solo->team_class[team];
+    for (size_t v = solo->value_begin[class]; v < solo->value_begin[class + 1]; v++) {
+        uint32_t node_class = solo->values[v].column;
+        for (uint32_t i = solo->nodes.begin[node_class]; i < solo->nodes.begin[node_class + 1]; i++) {
+            if (search->left == 0)
+                return false;
+            if (try_node(search, node, team, solo->nodes.members[i]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool improve_node(struct search *search, uint32_t node)
+{
+    struct room *room = &search->rooms[node];
+    for (uint32_t t = 0; t < room->count && room->gain < room->alone; t++) {
+        if (improve_team(search, node, room->teams[t]))
+            return true;
+    }
+    return false;
+}
+
+static void improve(struct search *search)
+{
+    bool better = true;
+    while (better && search->left > 0) {
+        better = false;
+        for (uint32_t n = 0; n < search->seats->node_count; n++) {
+            while (search->rooms[n].gain < search->rooms[n].alone && improve_node(search, n))
+                better = true;
+        }
+    }
+}
+
+/* ---- devices ----------------------------------------------------------------------- */
+
+static int64_t take_devices(struct search *search, uint32_t node_index, uint32_t *device_out)
+{
+    const struct seats *seats = search->seats;
+    const struct seats_node *node = &seats->nodes[node_index];
+    const struct room *room = &search->rooms[node_index];
+    uint32_t size = seats->teams.size;
+    int64_t gain = gain_on(search, node_index, room->teams, room->count, search->columns);
+    for (uint32_t i = 0; i < room->count * size; i++) {
+        uint32_t device = node->begin;
+        for (uint32_t column = search->columns[i]; column > 0 || !seats->free[device]; device++)
+            column -= seats->free[device];
+        device_out[seats->teams.ranks[room->teams[i / size] * size + i % size]] = device;
+    }
+    return gain;
+}
+
+int64_t nodes_fill(struct arena *arena, const struct seats *seats, const struct solo *solo, uint32_t *device_out)
+{
+    struct search search = {.seats = seats, .solo = solo, .node_of = solo->node_of};
+    int64_t gain = 0;
+    assign_init(arena, seats->most_free, seats->most_free, &search.assign);
+    search.gains = ARENA_NEW(arena, int64_t, (size_t)seats->most_free * seats->most_free);
+    search.columns = ARENA_NEW(arena, uint32_t, seats->most_free);
+    search.trial = ARENA_NEW(arena, uint32_t, seats->most_free + 1);
+    search.left = LEAST_TRIALS + (uint64_t)TRIALS_PER_TEAM * seats->teams.count;
+    fill_rooms(arena, &search);
+    improve(&search);
+    for (uint32_t n = 0; n < seats->node_count; n++)
+        gain += take_devices(&search, n, device_out);
+    return gain;
+}

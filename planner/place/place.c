@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The cheapest method that is exact, else the best one with its bound:
+ *
+ *   ranks alone                    assignment of ranks to devices: exact
+ *   a team fills its node          nested assignment, ranks in nodes and teams on nodes: exact
+ *   several teams share a node     teams to nodes as if alone, then moves and swaps; the bound is the lesser gain of
+ *                                  teams alone and of ranks alone
+ */
+#include "place/place.h"
+
+#include <math.h>
+
+#include "place/nodes.h"
+#include "place/plain.h"
+
+/** The bound of ranks alone is only looked for where the other one leaves more than this. */
+#define GAP_THAT_IS_GOOD 1e-4
+
+struct choice {
+    const char *method;
+    uint32_t *device_of;
+    int64_t gain, most_gain; /* of the choice, and of any one */
+};
+
+static bool teams_share_nodes(const struct seats *seats)
+{
+    return seats->most_free >= 2 * seats->teams.size;
+}
+
+static double gap_of(int64_t cost, int64_t bound)
+{
+    return bound > 0 ? (double)(cost - bound) / (double)bound : cost > 0 ? 1 : 0;
+}
+
+static void choose_by_teams(struct arena *arena, const struct seats *seats, struct choice *choice)
+{
+    struct solo solo;
+    int64_t need = seats_cost_of_need(seats), alone;
+    solo_build(arena, seats, &solo);
+    choice->method = teams_share_nodes(seats) ? "transport and swaps" : "nested assignment";
+    choice->gain = nodes_fill(arena, seats, &solo, choice->device_of);
+    choice->most_gain = solo.gain;
+    if (gap_of(need - choice->gain, need - choice->most_gain) <= GAP_THAT_IS_GOOD || seats->teams.size == 1)
+        return;
+    if (plain_solve(arena, seats, NULL, &alone) && alone < choice->most_gain)
+        choice->most_gain = alone;
+}
+
+static void choose(struct arena *arena, const struct seats *seats, struct choice *choice)
+{
+    choice->device_of = ARENA_NEW(arena, uint32_t, seats->pair->to->grid.rank_count);
+    if (seats->teams.size == 1 && plain_solve(arena, seats, choice->device_of, &choice->gain)) {
+        choice->method = "assignment";
+        choice->most_gain = choice->gain;
+        return;
+    }
+    choose_by_teams(arena, seats, choice);
+}
+
+struct choosing {
+    struct arena *arena; /* of what is kept */
+    const struct pair *pair;
+    const struct world *world;
+    struct place *place;
+    struct shunt_err *err;
+    enum shunt_status status;
+};
+
+static uint64_t picoseconds(const struct seats *seats, int64_t cost)
+{
+    double picoseconds = round((double)cost * (seats->unit_seconds * 1e12));
+    return picoseconds < 9e18 ? (uint64_t)picoseconds : UINT64_C(9000000000000000000);
+}
+
+static void conclude(struct choosing *choosing, const struct seats *seats, struct choice *choice)
+{
+    struct place *place = choosing->place;
+    const struct world *world = choosing->world;
+    uint32_t ranks = seats->pair->to->grid.rank_count;
+    struct seats_figures fixed = seats_figures(seats, world->to_device);
+    struct seats_figures chosen = seats_figures(seats, choice->device_of);
+    int64_t bound = seats_cost_of_need(seats) - choice->most_gain;
+    place->method = choice->method;
+    if (fixed.cost <= chosen.cost) {
+        place->method = "fixed";
+        choice->device_of = world->to_device;
+        chosen = fixed;
+    }
+    if (bound > chosen.cost) /* the layout's own choice, with teams across nodes */
+        bound = chosen.cost;
+    place->devices = ARENA_NEW(choosing->arena, uint32_t, ranks);
+    for (uint32_t r = 0; r < ranks; r++)
+        place->devices[r] = world->devices[choice->device_of[r]].id;
+    place->moved_fixed = fixed.moved;
+    place->moved = chosen.moved;
+    place->cost_picoseconds = picoseconds(seats, chosen.cost);
+    place->bound_picoseconds = picoseconds(seats, bound);
+    place->team_size = seats->teams.size;
+}
+
+static void choose_in_scratch(struct arena *scratch, void *context)
+{
+    struct choosing *choosing = context;
+    struct seats *seats;
+    struct choice choice = {0};
+    choosing->status = seats_build(scratch, choosing->pair, choosing->world, &seats, choosing->err);
+    if (choosing->status != SHUNT_OK)
+        return;
+    choose(scratch, seats, &choice);
+    conclude(choosing, seats, &choice);
+}
+
+enum shunt_status place_choose(struct arena *arena, const struct pair *pair, const struct world *world,
+                               struct place *place_out, struct shunt_err *err)
+{
+    struct choosing choosing = {.arena = arena, .pair = pair, .world = world, .place = place_out, .err = err};
+    arena_with_scratch(arena, choose_in_scratch, &choosing);
+    return choosing.status;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "place/plain.h"
+
+#include "place/deal.h"
+
+/* About three seconds and 400 MB at most. */
+#define MOST_WORK  4e9
+#define MOST_LINKS ((size_t)1 << 24)
+
+/** Classes of devices: of one node or of nodes that are alike, and of one old class. */
+struct spots {
+    uint32_t count;
+    uint32_t *class_of; /* by device */
+    uint32_t *first;    /* a device of each class */
+    uint32_t *capacity;
+};
+
+static struct spots class_devices(struct arena *arena, const struct seats *seats)
+{
+    uint32_t devices = seats->world->device_count, *node_class = ARENA_NEW(arena, uint32_t, seats->node_count);
+    struct spots spots = {.class_of = ARENA_NEW(arena, uint32_t, devices)};
+    uint32_t *table = ARENA_NEW(arena, uint32_t, 2 * (size_t)devices);
+    seats_class_nodes(arena, seats, false, node_class);
+    for (uint32_t d = 0; d < devices; d++) {
+        table[2 * d] = node_class[seats->node_of[d]];
+        table[2 * d + 1] = seats->old_class[d];
+    }
+    spots.count = classes_of_rows(arena, devices, 2, table, spots.class_of);
+    spots.first = ARENA_NEW(arena, uint32_t, spots.count);
+    spots.capacity = ARENA_NEW(arena, uint32_t, spots.count);
+    for (uint32_t d = devices; d-- > 0;) {
+        spots.first[spots.class_of[d]] = d;
+        spots.capacity[spots.class_of[d]] += seats->free[d];
+    }
+    return spots;
+}
+
+/** A row's gains on a device of each class that has some: all devices of the nodes that hold something. */
+static bool link_row(struct arena *arena, const struct seats *seats, const struct spots *spots, uint32_t class,
+                     uint32_t *met, transport_links *links)
+{
+    const struct overlap_row *row = &seats->overlap->rows[class];
+    for (uint32_t i = 0; i < row->node_count; i++) {
+        const struct seats_node *node = &seats->nodes[row->nodes[i].key];
+        for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
+            uint32_t kind = spots->class_of[d];
+            if (met[kind] == class + 1 || spots->capacity[kind] == 0)
+                continue;
+            met[kind] = class + 1;
+            int64_t gain = seats_gain(seats, row, d);
+            if (links->count == MOST_LINKS)
+                return false;
+            if (gain > 0)
+                *VEC_PUSH(arena, links) = (struct transport_link){class, kind, 0, gain};
+        }
+    }
+    return true;
+}
+
+struct plain {
+    const struct seats *seats;
+    uint32_t *device_out;
+    int64_t *gain_out;
+    bool solved;
+};
+
+static void deal_devices(struct arena *arena, const struct plain *plain, const struct spots *spots,
+                         transport_links *flow)
+{
+    const struct seats *seats = plain->seats;
+    uint32_t devices = seats->world->device_count;
+    uint32_t *room = ARENA_NEW(arena, uint32_t, devices);
+    for (uint32_t d = 0; d < devices; d++)
+        room[d] = seats->free[d];
+    const struct deal deal = {.item_count = seats->pair->to->grid.rank_count,
+                              .place_count = devices,
+                              .item_classes = seats->overlap->new_class_count,
+                              .place_classes = spots->count,
+                              .item_class = seats->overlap->new_class,
+                              .place_class = spots->class_of,
+                              .wished = seats->world->to_device,
+                              .room = room,
+                              .flow = flow};
+    deal_places(arena, &deal, plain->device_out);
+}
+
+static void solve(struct arena *scratch, void *context)
+{
+    struct plain *plain = context;
+    const struct seats *seats = plain->seats;
+    const struct spots spots = class_devices(scratch, seats);
+    uint32_t classes = seats->overlap->new_class_count;
+    uint32_t *met = ARENA_NEW(scratch, uint32_t, spots.count), *supply = ARENA_NEW(scratch, uint32_t, classes);
+    transport_links links = {0}, flow;
+    for (uint32_t c = 0; c < classes; c++) {
+        if (!link_row(scratch, seats, &spots, c, met, &links))
+            return;
+    }
+    for (uint32_t r = 0; r < seats->pair->to->grid.rank_count; r++)
+        supply[seats->overlap->new_class[r]]++;
+    const struct transport transport = {.row_count = classes,
+                                        .column_count = spots.count,
+                                        .supply = supply,
+                                        .capacity = spots.capacity,
+                                        .link_count = links.count,
+                                        .links = links.items,
+                                        .most_work = MOST_WORK};
+    plain->solved = transport_solve(scratch, &transport, &flow, plain->gain_out);
+    if (plain->solved && plain->device_out != NULL)
+        deal_devices(scratch, plain, &spots, &flow);
+}
+
+bool plain_solve(struct arena *arena, const struct seats *seats, uint32_t *device_out, int64_t *gain_out)
+{
+    struct plain plain = {.seats = seats, .device_out = device_out, .gain_out = gain_out};
+    arena_with_scratch(arena, solve, &plain);
+    return plain.solved;
+}
