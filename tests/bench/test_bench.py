@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 
 import case_table
 import cases
+import exact
 import growth
 import ladder
 import prototype
@@ -33,6 +34,7 @@ import section
 from cases import CASES, LLAMA_70B, LLAMA_405B, QWEN_235B, Case, Grid, Model
 
 BUILTIN = {LLAMA_70B: "llama-3-70b", LLAMA_405B: "llama-3.1-405b", QWEN_235B: "qwen3-235b-a22b"}
+SECTIONS = {"plan", "execute", "ladder", "cases", "scale", "exact", "growth", "refit"}
 DEVICES = {
     "A": 64, "A1": 64, "B": 64, "C": 64, "C2": 64, "D": 64, "E": 128, "F": 128, "G": 128, "G2": 128, "H": 64, "I": 1024,
     "J": 1024, "K": 1024, "L": 4096, "M": 4096, "N": 16384, "O": 16384, "P": 16384,
@@ -213,6 +215,16 @@ def exponents() -> None:
     same(scale.exponent({"64": {"plan_cpu_seconds": 1.0}}), None, "one point")
 
 
+def random_moves() -> None:
+    """The same numbers give the same moves, and all kinds come up."""
+    drawn = [exact.random_case(number) for number in range(exact.COUNT)]
+    same(drawn, [exact.random_case(number) for number in range(exact.COUNT)], "drawn again")
+    same({case.zero for case, _ in drawn}, {0, 1, 2}, "optimizers")
+    same({bool(case.model.experts) for case, _ in drawn}, {False, True}, "models")
+    same(exact.spread([float(k) for k in range(100)]),
+         {"median": 50.0, "p90": 90.0, "p99": 99.0, "most": 99.0, "count": 100}, "spread")
+
+
 def relays() -> None:
     """Seconds of relayed growth: 400 GB into one node take a second."""
     same(growth.relay_seconds(7 * 400 * 10**9, 1, 8), 1.0, "1 to 8")
@@ -254,11 +266,12 @@ def quick_run() -> str:
     done = bench("--quick", "--json", "--runs", 1)
     assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-3000:]}"
     result = json.loads(done.stdout)
-    same(set(result) - {"cores", "runs"}, {"plan", "execute", "ladder", "cases", "scale", "growth"}, "sections")
+    same(set(result) - {"cores", "runs"}, set(SECTIONS) - {"refit"}, "sections")
     assert result["ladder"]["plans"] and result["cases"]["plans"] and result["growth"]["rows"], result
     assert all(result["scale"][title][method]["exponent"] is not None
                for title in ("ranks", "tensors") for method in scale.METHODS)
-    assert all(result[part]["faults"] == [] for part in ("ladder", "cases", "growth")), result
+    same(len(result["exact"]["rows"]), exact.QUICK_COUNT, "random moves")
+    assert all(result[part]["faults"] == [] for part in ("ladder", "cases", "exact", "growth")), result
     return f"{result['ladder']['plans']} plans of the ladder, {result['cases']['plans']} of the cases"
 
 
@@ -291,6 +304,7 @@ CASES_OF_THIS: list[tuple[str, Callable[[], str | None]]] = [
     ("what the ladder misses", ladder_misses),
     ("laws of plans", laws),
     ("exponents of growth", exponents),
+    ("random moves", random_moves),
     ("bound of relays", relays),
     ("rows worse than the prototype", worse_rows),
     ("a run that goes on", resumed),

@@ -142,13 +142,23 @@ def lines_of(name: str, row: Row, place: str) -> list[list[object]]:
     return found
 
 
+KNOWN_TIMES = ("predicted", "lower_bound", "gap", "lower_bound_rounds", "gap_rounds")
+
+
+def other_times(name: str, row: Row) -> list[str]:
+    """What a plan says of its time beside the columns."""
+    return [f"{name} {place} {cap}: {key} {value:.6g}"
+            for place in PLACES for cap, entry in row[place].items() if ours(entry)
+            for key, value in entry["time"].items() if key not in KNOWN_TIMES and isinstance(value, float)]
+
+
 def show(result: Row) -> list[str]:
     """The table and what is worse."""
     cells = [cell for name, row in result["rows"].items() for place in PLACES for cell in lines_of(name, row, place)]
     worse = [[f"{w['case']}: {w['column']}", w["ours"], w["prototype"], w["factor"]] for w in result["worse"]]
     forms = [f"{n}: layouts {r['form']}" for n, r in result["rows"].items() if "," in r["form"]]
     return [
-        *table(HEAD, cells), *forms,
+        *table(HEAD, cells), *forms, *(line for name, row in result["rows"].items() for line in other_times(name, row)),
         "", *table((f"{len(worse)} worse than the prototype", "ours", "there", "factor"), worse),
         "", f"{result['plans']} plans, {len(result['faults'])} faults", *result["faults"],
     ]

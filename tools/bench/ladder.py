@@ -97,10 +97,10 @@ def misses(row: Row) -> list[str]:
 
 def measure(options: Options) -> Row:
     """All steps on all clusters."""
-    named = [step for step in steps() if options.wanted(step["name"])]
+    pairs = [(step, cluster) for step in steps() for cluster in CLUSTERS
+             if options.wanted(f"{step['name']} {cluster}")]
     if options.quick:
-        named = [step for step in named if step["name"] in QUICK_STEPS]
-    pairs = [(step, cluster) for step in named for cluster in CLUSTERS[: 1 if options.quick else None]]
+        pairs = [(step, cluster) for step, cluster in pairs if step["name"] in QUICK_STEPS][:1]
     done = Done(options.resume)
     rows = in_parallel(pairs, functools.partial(measure_pair, options=options, done=done), options.jobs)
     plans = [e for row in rows for e in row["caps"].values()]
