@@ -34,7 +34,7 @@ import section
 from cases import CASES, LLAMA_70B, LLAMA_405B, QWEN_235B, Case, Grid, Model
 
 BUILTIN = {LLAMA_70B: "llama-3-70b", LLAMA_405B: "llama-3.1-405b", QWEN_235B: "qwen3-235b-a22b"}
-SECTIONS = {"plan", "execute", "ladder", "cases", "scale", "exact", "growth", "refit"}
+SECTIONS = {"plan", "execute", "ladder", "cases", "scale", "exact", "memory", "growth", "refit"}
 DEVICES = {
     "A": 64, "A1": 64, "B": 64, "C": 64, "C2": 64, "D": 64, "E": 128, "F": 128, "G": 128, "G2": 128, "H": 64, "I": 1024,
     "J": 1024, "K": 1024, "L": 4096, "M": 4096, "N": 16384, "O": 16384, "P": 16384,
@@ -271,7 +271,7 @@ def quick_run() -> str:
     assert all(result["scale"][title][method]["exponent"] is not None
                for title in ("ranks", "tensors") for method in scale.METHODS)
     same(len(result["exact"]["rows"]), exact.QUICK_COUNT, "random moves")
-    assert all(result[part]["faults"] == [] for part in ("ladder", "cases", "exact", "growth")), result
+    assert all(result[part]["faults"] == [] for part in ("ladder", "cases", "exact", "memory", "growth")), result
     return f"{result['ladder']['plans']} plans of the ladder, {result['cases']['plans']} of the cases"
 
 
