@@ -12,11 +12,12 @@
 #include "dropped.h"
 #include "figures.h"
 #include "make_plan.h"
+#include "placed.h"
 
 struct plan_options {
     struct compile_options compile;
     const char *output;
-    const char *method, *place;
+    const char *method, *place, *place_out;
     double time_limit;
     bool time_limit_given, json, no_verify;
 };
@@ -49,6 +50,8 @@ static int parse(int argc, char **argv, struct plan_options *o)
          .help = "how to schedule; auto takes the best that this version has", .choices = methods},
         {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
          .help = "which device takes which new rank: as the layouts say, or so that least is moved", .choices = places},
+        {"place-out", .type = CLI_STRING, .target = &o->place_out, .value_name = "FILE.yaml",
+         .help = "write TO.yaml with the devices of the new ranks, to plan on from"},
         {"time-limit", .type = CLI_DOUBLE, .target = &o->time_limit, .value_name = "SECONDS",
          .help = "most time for a solver", .given = &o->time_limit_given},
         {"json", .type = CLI_FLAG, .target = &o->json, .help = "print the figures as one JSON object"},
@@ -74,17 +77,29 @@ static int parse(int argc, char **argv, struct plan_options *o)
     return code;
 }
 
-/** The plan must not replace a document it is made from. */
-static enum shunt_status check_output(const struct plan_options *o, struct shunt_err *err)
+/** What is written must not replace a document that the plan is made from. */
+static enum shunt_status check_output(const struct plan_options *o, const char *option, const char *path,
+                                      struct shunt_err *err)
 {
     const char *const inputs[] = {o->compile.from_path, o->compile.to_path};
     struct stat output, input;
-    for (size_t i = 0; i < 2 && stat(o->output, &output) == 0; i++) {
+    for (size_t i = 0; i < 2 && stat(path, &output) == 0; i++) {
         if (stat(inputs[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino)
-            return shunt_fail(err, SHUNT_ERR_USAGE, "plan: -o: found \"%s\", which is an input, expected another file",
-                              o->output);
+            return shunt_fail(err, SHUNT_ERR_USAGE, "plan: %s: found \"%s\", which is an input, expected another file",
+                              option, path);
     }
     return SHUNT_OK;
+}
+
+static enum shunt_status check_outputs(const struct plan_options *o, struct shunt_err *err)
+{
+    enum shunt_status status = check_output(o, "-o", o->output, err);
+    if (status != SHUNT_OK || o->place_out == NULL)
+        return status;
+    if (strcmp(o->place_out, o->output) == 0)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "plan: --place-out: found \"%s\", the plan, expected another file",
+                          o->place_out);
+    return check_output(o, "--place-out", o->place_out, err);
 }
 
 static enum shunt_status check_supported(const struct plan_options *o, struct shunt_err *err)
@@ -170,13 +185,15 @@ static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
     struct made_plan made = {0};
     enum shunt_status status = check_supported(o, err);
     if (status == SHUNT_OK)
-        status = check_output(o, err);
+        status = check_outputs(o, err);
     if (status != SHUNT_OK)
         return status;
     status = compile_load(&o->compile, &documents, stderr);
     if (status != SHUNT_OK)
         return status;
     status = make_plan(&o->compile, &documents, !o->no_verify, o->output, &made, err);
+    if (status == SHUNT_OK && o->place_out != NULL)
+        status = placed_write(made.plan, documents.to, o->place_out, err);
     if (status == SHUNT_OK) {
         status = report(o, &documents, made.plan, now() - start);
         if (status != SHUNT_OK)

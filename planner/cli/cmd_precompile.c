@@ -15,8 +15,11 @@ static const char description[] =
     "and appears only when it is complete. DIR is made if need be.\n\n"
     "A step that fails does not stop the others; it is not in the index, and an older plan of its name is left alone. "
     "A plan is kept if this same program made it from the same documents under the same options and the file is still "
-    "what was written; --force compiles it again. --cap and --cluster stand in place of what the steps say.\n\n"
+    "what was written; --force compiles it again. --cap and --cluster stand in place of what the steps say. With "
+    "--place optimal, DIR/STEP.layout.yaml is the layout that a plan leaves, for the next ladder to start from.\n\n"
     "Each step is reported on stderr when it is done.";
+
+static const char *const places[] = {"fixed", "optimal", NULL};
 
 static int parse(int argc, char **argv, struct precompile_options *o)
 {
@@ -26,6 +29,8 @@ static int parse(int argc, char **argv, struct precompile_options *o)
          .help = "cluster document, in place of the ladder's and the layouts' own"},
         {"cap", .type = CLI_SIZE, .target = &o->cap, .value_name = "SIZE",
          .help = "most memory per device, everything included", .given = &o->cap_given},
+        {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
+         .help = "which device takes which new rank: as the layouts say, or so that least is moved", .choices = places},
         {"only", .type = CLI_LIST, .target = &o->only, .value_name = "STEP",
          .help = "compile this step; may be repeated. The others' plans stay in the index"},
         {"force", .type = CLI_FLAG, .target = &o->force,
@@ -146,7 +151,7 @@ static enum shunt_status prepare(struct precompile *run, struct shunt_err *err)
 
 int cmd_precompile(int argc, char **argv)
 {
-    struct precompile_options options = {0};
+    struct precompile_options options = {.place = "fixed"};
     struct precompile run = {.options = &options, .is_terminal = isatty(STDERR_FILENO) == 1};
     struct shunt_err err = {""};
     int code = parse(argc, argv, &options);

@@ -58,6 +58,8 @@ static void entry_free(struct cfg_index_entry *entry)
 {
     for (size_t t = 0; entry != NULL && t < TEXT_COUNT; t++)
         free(*text_of(entry, t));
+    if (entry != NULL)
+        free(entry->asked_digest);
     free(entry);
 }
 
@@ -72,6 +74,8 @@ static struct cfg_index_entry *entry_copy(const struct cfg_index_entry *entry)
         *text_of(copy, t) = strdup(*text_of(entry, t));
         good = good && *text_of(copy, t) != NULL;
     }
+    copy->asked_digest = entry->asked_digest != NULL ? strdup(entry->asked_digest) : NULL;
+    good = good && (copy->asked_digest != NULL) == (entry->asked_digest != NULL);
     if (good)
         return copy;
     entry_free(copy);
@@ -115,6 +119,11 @@ static char *join(const char *folder, const char *name, const char *ending)
 char *plan_index_file(const struct plan_index *index, uint32_t step)
 {
     return join(index->folder, index->ladder->steps[step].name, ".plan");
+}
+
+char *plan_index_layout(const struct plan_index *index, uint32_t step)
+{
+    return join(index->folder, index->ladder->steps[step].name, ".layout.yaml");
 }
 
 /* The step whose plan an entry is; the number of steps: none. */
@@ -220,6 +229,11 @@ static void set_options(struct cfg_index_entry *entry, const struct compile_opti
     entry->staging = options->staging_given ? (int64_t)options->staging : -1;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 /* Would the same inputs be entered? */
 static bool has_inputs(const struct cfg_index_entry *entry, const struct compile_options *options,
                        const struct compile_documents *documents)
@@ -234,7 +248,8 @@ static bool has_inputs(const struct cfg_index_entry *entry, const struct compile
                                      .cluster = documents->cluster->name,
                                      .model_digest = digests[0].s,
                                      .from_digest = digests[1].s,
-                                     .to_digest = digests[2].s,
+                                     .to_digest = options->place_optimal ? entry->to_digest : digests[2].s,
+                                     .asked_digest = options->place_optimal ? digests[2].s : NULL,
                                      .cluster_digest = digests[3].s,
                                      .move_digest = digests[4].s};
     set_options(&wanted, options);
@@ -242,7 +257,8 @@ static bool has_inputs(const struct cfg_index_entry *entry, const struct compile
         if (strcmp(*text_of(entry, t), *text_of(&wanted, t)) != 0)
             return false;
     }
-    return entry->cap == wanted.cap && entry->staging == wanted.staging;
+    return entry->cap == wanted.cap && entry->staging == wanted.staging &&
+           same_text(entry->asked_digest, wanted.asked_digest);
 }
 
 /* Is the file what was written, to the last byte? */
@@ -282,11 +298,9 @@ enum shunt_status plan_index_set(struct plan_index *index, uint32_t step, const 
                                  const struct compile_documents *documents, const struct shunt_plan *plan)
 {
     struct figures figures;
-    struct fmt_text compiler = compiler_digest(), move;
-    uint8_t digest[SHUNT_PLAN_DIGEST_BYTES];
-    if (digest_move(documents->from, documents->to, digest) != SHUNT_OK)
+    struct fmt_text compiler = compiler_digest(), digests[DOCUMENT_DIGESTS];
+    if (digest_documents(documents, digests) != SHUNT_OK)
         return SHUNT_ERR_NOMEM;
-    move = fmt_hex(digest, sizeof(digest));
     char file[256];
     figures_get(plan, &figures);
     snprintf(file, sizeof(file), "%s.plan", index->ladder->steps[step].name);
@@ -302,7 +316,8 @@ enum shunt_status plan_index_set(struct plan_index *index, uint32_t step, const 
                                     .from_digest = figures.from_digest.s,
                                     .to_digest = figures.to_digest.s,
                                     .cluster_digest = figures.cluster_digest.s,
-                                    .move_digest = move.s,
+                                    .move_digest = digests[4].s,
+                                    .asked_digest = options->place_optimal ? digests[2].s : NULL,
                                     .bytes = (int64_t)figures.file_bytes,
                                     .devices = (int64_t)figures.devices,
                                     .rounds = (int64_t)figures.rounds,
@@ -319,6 +334,8 @@ static void put_entry(struct json *json, const struct cfg_index_entry *entry)
     json_object_begin(json);
     for (size_t t = 0; t < TEXT_COUNT; t++)
         json_key_string(json, texts[t].key, *text_of(entry, t));
+    if (entry->asked_digest != NULL)
+        json_key_string(json, "asked_digest", entry->asked_digest);
     for (size_t c = 0; c < COUNT_COUNT; c++) {
         if (count_of(entry, c) >= 0)
             json_key_u64(json, counts[c].key, (uint64_t)count_of(entry, c));

@@ -32,6 +32,9 @@ void plan_index_close(struct plan_index *index);
 /** Path of the plan of a step, malloc'd; NULL without memory. */
 char *plan_index_file(const struct plan_index *index, uint32_t step);
 
+/** Path of the layout that the plan of a step leaves, where the compiler chose its devices; malloc'd. */
+char *plan_index_layout(const struct plan_index *index, uint32_t step);
+
 /**
  * The plan of a step, if compiling it again would give the same bytes: the same program, documents and options
  * made it, and the file is still what was written. NULL otherwise.

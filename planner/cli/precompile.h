@@ -10,7 +10,7 @@
 #include "plan_index.h"
 
 struct precompile_options {
-    const char *ladder, *folder, *cluster;
+    const char *ladder, *folder, *cluster, *place;
     uint64_t cap;
     bool cap_given, force, json;
     struct cli_list only;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "placed.h"
+
 double precompile_now(void)
 {
     struct timespec time;
@@ -52,6 +54,20 @@ static enum shunt_status compile_step(struct precompile *run, uint32_t s, const 
     return status;
 }
 
+/* Also beside a plan that was kept: the file may be gone. */
+static enum shunt_status write_layout(struct precompile *run, uint32_t s, const struct cfg_layout *to,
+                                      struct precompile_result *result, struct shunt_err *err)
+{
+    const struct shunt_plan *plan = result->outcome == PRECOMPILE_KEPT ? result->old : result->made.plan;
+    char *path = plan_index_layout(&run->index, s);
+    enum shunt_status status =
+        path != NULL ? placed_write(plan, to, path, err) : shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    free(path);
+    if (status != SHUNT_OK)
+        result->outcome = PRECOMPILE_FAILED;
+    return status;
+}
+
 static enum shunt_status load_and_compile(struct precompile *run, uint32_t s, struct precompile_result *result,
                                           FILE *diag, struct shunt_err *err)
 {
@@ -60,8 +76,10 @@ static enum shunt_status load_and_compile(struct precompile *run, uint32_t s, st
     char *to = resolve(run, s, "to", step->to, step->to_pos, diag);
     bool own = run->options->cluster == NULL && step->cluster != NULL;
     char *cluster = own ? resolve(run, s, "cluster", step->cluster, step->cluster_pos, diag) : NULL;
-    struct compile_options options = {
-        .from_path = from, .to_path = to, .cluster = own ? cluster : run->options->cluster};
+    struct compile_options options = {.from_path = from,
+                                      .to_path = to,
+                                      .cluster = own ? cluster : run->options->cluster,
+                                      .place_optimal = strcmp(run->options->place, "optimal") == 0};
     struct compile_documents documents;
     set_limits(run, step, &options);
     enum shunt_status status = from == NULL || to == NULL || (own && cluster == NULL) ? SHUNT_ERR_IO : SHUNT_OK;
@@ -69,6 +87,8 @@ static enum shunt_status load_and_compile(struct precompile *run, uint32_t s, st
         status = compile_load(&options, &documents, diag);
     if (status == SHUNT_OK) {
         status = compile_step(run, s, &options, &documents, result, err);
+        if (status == SHUNT_OK && options.place_optimal)
+            status = write_layout(run, s, documents.to, result, err);
         compile_unload(&documents);
     }
     free(from);

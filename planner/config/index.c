@@ -34,6 +34,12 @@ static const struct cfg_field entry_fields[] = {
     INDEX_TEXT("to_digest", to_digest, cfg_accept_digest, "Digest of the new layout"),
     INDEX_TEXT("move_digest", move_digest, cfg_accept_digest, "Digest of what the layouts ask of the move itself"),
     INDEX_TEXT("cluster_digest", cluster_digest, cfg_accept_digest, "Digest of the cluster"),
+    {.key = "asked_digest",
+     .type = CFG_TEXT,
+     CFG_MEMBER(struct cfg_index_entry, asked_digest),
+     .accept = cfg_accept_digest,
+     .help = "Digest of the new layout as its document has it, where the compiler chose devices for its ranks, and "
+             "to_digest is that of what the plan leaves; absent: it did not"},
     INDEX_OPTION("cap", cap, "Cap that was asked for, in bytes; absent: the memory of the cluster's devices"),
     INDEX_OPTION("staging", staging, "Staging that was asked for, in bytes; absent: as the compiler chose"),
     INDEX_COUNT("bytes", bytes, "Size of the plan file"),

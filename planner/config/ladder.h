@@ -37,6 +37,7 @@ struct cfg_index_entry {
     char *model, *from, *to, *cluster;
     char *model_digest, *from_digest, *to_digest, *cluster_digest;
     char *move_digest;    /* what the layouts ask of the move, beside where bytes lie before and after */
+    char *asked_digest;   /* of the new layout as its document has it, where the compiler chose devices; else NULL */
     int64_t cap, staging; /* as asked for; -1: nothing was asked */
     int64_t bytes, devices, rounds, moved, peak;
 };

@@ -318,7 +318,28 @@ def check_reports(room: Room) -> None:
 
 # ---- report --------------------------------------------------------------------------------
 
-CHECKS = (check_standard, check_same_as_plan, check_kept, check_damaged, check_long_name, check_moves, check_only, check_failures, check_refused,
+def check_placed(room: Room) -> None:
+    """Devices that the compiler chose: the layouts that plans leave, kept with them, and another input than none."""
+    every = ("ab", "bc", "ca")
+    same(results(room.precompile("--place", "optimal")), dict.fromkeys(every, "made"))
+    layouts = [room.out / f"{name}.layout.yaml" for name in every]
+    texts = [layout.read_text() for layout in layouts]
+    same(["devices: \"" in text for text in texts], [True] * 3)
+    (room.out / "ab.layout.yaml").unlink()
+    same(results(room.precompile("--place", "optimal")), dict.fromkeys(every, "kept"))
+    same([layout.read_text() for layout in layouts], texts)
+    asked = {name: entry["asked_digest"] for name, entry in room.index().items()}
+    room.layout("b", "{pp: 2, dp: 2}")
+    same(results(room.precompile("--place", "optimal")), {"ab": "made", "bc": "made", "ca": "kept"})
+    same({name: entry["asked_digest"] == asked[name] for name, entry in room.index().items()},
+         {"ab": False, "bc": True, "ca": True})
+    same(results(room.precompile()), dict.fromkeys(every, "made"))
+    same(["asked_digest" in entry for entry in room.index().values()], [False] * 3)
+    same(results(room.precompile("--place", "fixed")), dict.fromkeys(every, "kept"))
+    same(results(room.precompile("--place", "optimal")), dict.fromkeys(every, "made"))
+
+
+CHECKS = (check_placed, check_standard, check_same_as_plan, check_kept, check_damaged, check_long_name, check_moves, check_only, check_failures, check_refused,
           check_full_disk, check_reports)
 
 
