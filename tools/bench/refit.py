@@ -135,6 +135,7 @@ def our_figures(pair: Pair, options: Options) -> Row:
         "staging": row["memory"]["staging"],
         "operations": sum(counts.values()),
         "all_operations": row["schedule"]["ops"],
+        "written": moved["needed_remote"] + moved["local"],
         "predicted": row["time"]["predicted"],
         "faults": row["faults"],
     }
@@ -196,6 +197,8 @@ def measure(options: Options) -> Row:
         ratios = {} if "failed" in peer else {key: ratio(peer[key], ours[key]) for key in COLUMNS}
         result["rows"][pair.name] = {"ranks": pair.ranks, "ours": ours, "peer": peer, "peer_to_ours": ratios}
         result["faults"] += [f"{pair.name}: {fault}" for fault in ours["faults"]]
+        if "failed" not in peer and peer["written"] != ours["written"]:
+            result["faults"].append(f"{pair.name}: the peer writes {peer['written']:,} B, ours {ours['written']:,}")
         result["worse"] += [f"{pair.name}: {key}: ours {ours[key]:,}, the peer's {peer[key]:,}"
                             for key, value in ratios.items() if value is not None and value < 1]
         if pair.ranks >= SPEEDUP_RANKS and (ratios.get("plan_cpu_seconds") or WANTED_SPEEDUP) < WANTED_SPEEDUP:

@@ -179,7 +179,7 @@ def figures(task: dict[str, Any], plans: list[Any], sides: list[Any]) -> dict[st
     Staging is what the package's executor allocates before it runs: a buffer for each receive, and a copy of each sent
     slice that does not lie in one piece.
     """
-    max_send = max_receive = inter_node = staging = operations = local = 0
+    max_send = max_receive = inter_node = staging = operations = local = written = 0
     for rank, ops in enumerate(plans):
         sent = received = staged = 0
         for op in ops.send_ops:
@@ -191,12 +191,13 @@ def figures(task: dict[str, Any], plans: list[Any], sides: list[Any]) -> dict[st
         for op in ops.recv_ops:
             size, _ = size_of(op, sides[1][rank][op.param_name].shape)
             staged += size
+            written += size
             received += size if op.peer_rank != rank else 0
             local += size if op.peer_rank == rank else 0
         max_send, max_receive, staging = max(max_send, sent), max(max_receive, received), max(staging, staged)
         operations += len(ops.send_ops) + len(ops.recv_ops)
     return {"max_send": max_send, "max_receive": max_receive, "inter_node": inter_node, "staging": staging,
-            "operations": operations, "local": local}
+            "operations": operations, "local": local, "written": written}
 
 
 def main() -> int:
