@@ -75,11 +75,10 @@ struct sorter {
     struct list_table sets, keys; /* sets of devices or nodes; classes by their three sets */
     VEC(struct route_class) classes;
     VEC(struct sorted_cell) cells;
-    uint32_t *taken;        /* devices of the cell at hand */
-    uint32_t *made;         /* nodes of the same */
-    const uint32_t *holder; /* candidates of the last cell, and the number of their set */
-    uint32_t holder_count, holder_set;
-    uint64_t leaving;         /* of the type at hand: bytes of one element of its items */
+    uint32_t *taken;       /* devices of the cell at hand */
+    uint32_t *made;        /* nodes of the same */
+    uint32_t *variant_set; /* of the type at hand, by old variant: 1 + the set of its devices; 0: not looked for yet */
+    uint64_t leaving;      /* of the type at hand: bytes of one element of its items */
     uint8_t *placement_state; /* by new placement: whether its holdings overlap, when that is known */
     struct overlay *overlay;  /* of the new side of a type that does */
     bool overlap;             /* some type does */
@@ -145,17 +144,24 @@ static uint64_t leaving_bytes(const struct route *route, const struct route_type
     return bytes;
 }
 
+/** The set of a cell's holders. Where it has one variant, all cells of that have the same. */
+static uint32_t find_holders(struct arena *arena, struct sorter *sorter, const struct route_piece *piece)
+{
+    uint32_t fresh = 0, *known = &fresh; /* 1 + set */
+    if (piece->cell->holding_count == 1)
+        known = &sorter->variant_set[piece->cell->holdings[0].variant];
+    if (*known == 0)
+        *known = 1 + intern_list(arena, &sorter->sets, piece->candidates, piece->candidate_count, false);
+    return *known - 1;
+}
+
 /** The class of a cell with these holders and `count` takers in sorter->taken, made when it is the first of its kind. */
 static uint32_t find_class(struct arena *arena, struct sorter *sorter, const struct route_type *type,
                            const struct route_piece *piece, uint32_t count)
 {
-    if (sorter->holder != piece->candidates || sorter->holder_count != piece->candidate_count) {
-        sorter->holder = piece->candidates;
-        sorter->holder_count = piece->candidate_count;
-        sorter->holder_set = intern_list(arena, &sorter->sets, piece->candidates, piece->candidate_count, false);
-    }
     uint32_t made = list_made(sorter->route, type, piece->cell, sorter->made);
-    const uint32_t key[] = {sorter->holder_set, intern_list(arena, &sorter->sets, sorter->taken, count, true),
+    const uint32_t key[] = {find_holders(arena, sorter, piece),
+                            intern_list(arena, &sorter->sets, sorter->taken, count, true),
                             intern_list(arena, &sorter->sets, sorter->made, made, true)};
     uint32_t number = intern_list(arena, &sorter->keys, key, 3, true);
     if (number == sorter->classes.count) {
@@ -251,15 +257,27 @@ static void sort_parts(struct arena *arena, struct sorter *sorter, const struct 
         sort_part(arena, sorter, type, piece, &parts.items[p]);
 }
 
-/** Whether new holdings of a type share bytes. */
+/** Elements of all variants together, each of which counts its own once. */
+static int64_t placement_elements(const struct placement *placement)
+{
+    int64_t elements = 0;
+    for (uint32_t v = 0; v < placement->variant_count; v++) {
+        for (uint32_t h = 0; h < placement->variants[v].holding_count; h++)
+            elements += box_volume(&placement->variants[v].holdings[h].box);
+    }
+    return elements;
+}
+
+/** Whether new holdings of a type share bytes. A side that covers its tensors with no element to spare has none. */
 static bool overlaps(struct arena *arena, struct sorter *sorter, const struct route_type *type)
 {
     enum { UNKNOWN, APART, OVERLAP };
+    const struct space *space = sorter->route->space;
     const struct placement *to = route_to(sorter->route, type);
     uint8_t *state = &sorter->placement_state[type->key.to];
     if (*state == UNKNOWN) {
         struct overlay overlay = {.apart = true};
-        if (to->variant_count > 1)
+        if (placement_elements(to) > space_family_elements(&space->families[space->items[type->items[0]].family]))
             overlay_init(arena, to, &overlay);
         *state = overlay.apart ? APART : OVERLAP;
     }
@@ -270,8 +288,11 @@ static void sort_type(struct arena *arena, struct sorter *sorter, const struct r
 {
     struct overlay overlay;
     uint32_t *begin, *order = order_by_cell(arena, type, &begin);
+    if (type->piece_count == 0)
+        return;
     sorter->leaving = leaving_bytes(sorter->route, type);
-    bool overlap = type->piece_count > 0 && overlaps(arena, sorter, type);
+    sorter->variant_set = ARENA_NEW(arena, uint32_t, route_from(sorter->route, type)->variant_count);
+    bool overlap = overlaps(arena, sorter, type);
     sorter->overlap = sorter->overlap || overlap;
     if (overlap && sorter->apart) {
         overlay_init(arena, route_to(sorter->route, type), &overlay);

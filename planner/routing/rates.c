@@ -30,6 +30,5 @@ double rates_device(const struct rates *rates, uint32_t device)
 double rates_write(const struct rates *rates, uint32_t device)
 {
     const struct cfg_machine *machine = world_machine(rates->world, device);
-    double most = machine->copy > machine->unpack ? machine->copy : machine->unpack;
-    return most > machine->device_to_host ? most : machine->device_to_host;
+    return machine->copy > machine->unpack ? machine->copy : machine->unpack;
 }

@@ -20,7 +20,7 @@ enum shunt_status route_build(struct arena *arena, const struct space *space, co
     if (status != SHUNT_OK)
         return status;
     classes_build(arena, route, &classes);
-    sources_choose(arena, route);
+    sources_choose(arena, route, &classes);
     route_figures_compute(arena, route, &classes);
     *route_out = route;
     return SHUNT_OK;

@@ -82,6 +82,17 @@ struct route_figures {
     double lower_bound_seconds;      /* no plan with this placement is faster */
 };
 
+/** Which ports set the time of routes without relays, whatever sources they choose. */
+enum route_limit { LIMIT_NONE, LIMIT_INSIDE_IN, LIMIT_INSIDE_OUT, LIMIT_NETWORK_IN, LIMIT_NETWORK_OUT };
+
+struct route_quotas {
+    double least_seconds; /* no choice of sources is faster */
+    double seconds;       /* of the busiest port with the sources that were chosen */
+    enum route_limit limit;
+    uint32_t first, count; /* the first of the devices whose ports set it, and their number */
+    uint64_t bytes;        /* that must pass through these ports */
+};
+
 struct route {
     const struct space *space;
     const struct side *from, *to;
@@ -91,6 +102,7 @@ struct route {
     uint32_t *item_type;  /* by item: its type */
     uint32_t *item_index; /* by item: its place in the type's items */
     struct route_figures figures;
+    struct route_quotas quotas;
 };
 
 /**

@@ -3,14 +3,12 @@
 #define SHUNT_PLANNER_SOURCES_H
 
 /**
- * Second half of routing: the source of every piece. Own memory first, then a holder in the
- * same node, then any; among equals the one with the least load so far, then the lowest device.
- * Pieces that have only one holder are counted first, the others by falling size, so that the
- * free choices fill what the forced ones leave (list scheduling by longest processing time).
+ * Second half of routing: the source of every piece. Own memory first, then a holder in the same node, then any: which
+ * of these is left to quotas (quota.h).
  */
 
-#include "routing/route.h"
+#include "routing/quota.h"
 
-void sources_choose(struct arena *arena, struct route *route);
+void sources_choose(struct arena *arena, struct route *route, const struct classes *classes);
 
 #endif
