@@ -232,8 +232,8 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
         status = route_build(arena, pair.space, pair.from, pair.to, world, &route, err);
     if (status != SHUNT_OK)
         return status;
-    struct problem *problem = problem_build(
-        arena, route, options->cap_given ? options->cap : documents->cluster->device_memory, options->staging);
+    struct problem *problem =
+        problem_build(arena, route, options->cap_given ? options->cap : world_most_memory(world), options->staging);
     if (!options->staging_given)
         problem->staging = schedule_default_staging(problem);
     status = schedule_build(arena, problem, &schedule, err);

@@ -58,6 +58,7 @@ const struct figure figure_table[] = {
     {"memory", "host_peak", "host scratch", "most of one device at once", FIGURE_BYTES, SUMMARY(host_peak)},
     {"memory", "reserve", "reserve", "the user's, inside the peak", FIGURE_BYTES, SUMMARY(reserve)},
     {"memory", "transport", "transport", "its buffers, inside the peak", FIGURE_BYTES, SUMMARY(transport)},
+    {"memory", "transport_per_peer", NULL, NULL, FIGURE_BYTES, SUMMARY(transport_per_peer)},
 
     {"place", "method", "method", NULL, FIGURE_CHARS, AT(place_method)},
     {"place", "moved_fixed", "moved if fixed", "needed remote as the new layout says", FIGURE_BYTES,

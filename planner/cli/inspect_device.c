@@ -46,6 +46,7 @@ static const char *const side_keys[] = {"from_only", "to_only", "kept", "scratch
 
 struct device_view {
     const struct shunt_plan_device *device;
+    uint64_t cap, peer_bytes; /* what it may have live; what its transport has for its peers */
     struct shunt_plan_part part;
     struct side_sum sides[SIDE_COUNT];
     uint32_t peer_count; /* distinct devices that it sends to or receives from */
@@ -124,6 +125,12 @@ static void add_to_total(struct round_row *total, const struct round_row *row)
         total->live_bytes = row->live_bytes;
 }
 
+static void set_cap(struct device_view *view, const struct shunt_plan_summary *summary)
+{
+    view->cap = summary->cap - (uint64_t)view->device->cap_short * SHUNT_PLAN_SHORT_BYTES;
+    view->peer_bytes = (uint64_t)view->peer_count * summary->transport_per_peer;
+}
+
 static enum shunt_status open_view(const struct shunt_plan *plan, uint32_t device, struct device_view *view,
                                    struct shunt_err *err)
 {
@@ -140,6 +147,7 @@ static enum shunt_status open_view(const struct shunt_plan *plan, uint32_t devic
         return shunt_fail(err, SHUNT_ERR_NOMEM, "inspect: out of memory for %" PRIu32 " rounds", view->round_count);
     }
     count_buffers(view);
+    set_cap(view, shunt_plan_get_summary(plan));
     for (uint32_t r = 0; r < view->round_count; r++) {
         const struct shunt_plan_round *round = &view->part.rounds[r];
         view->rows[r].live_bytes = round->live_bytes;
@@ -178,7 +186,10 @@ static void print_device_head(const struct device_view *view)
     print_sum("both", sides[SHUNT_SIDE_BOTH]);
     if (sides[SHUNT_SIDE_SCRATCH].buffers > 0)
         print_sum("scratch", sides[SHUNT_SIDE_SCRATCH]);
-    printf("  peers      %6s\n", fmt_count(view->peer_count).s);
+    printf("  peers      %6s", fmt_count(view->peer_count).s);
+    if (view->peer_bytes > 0)
+        printf(" peers   %11s %20s", fmt_bytes(view->peer_bytes).s, fmt_count(view->peer_bytes).s);
+    printf("\n  cap        %26s %20s\n", fmt_bytes(view->cap).s, fmt_count(view->cap).s);
     printf("  peak       %26s %20s\n", fmt_bytes(device->peak_bytes).s, fmt_count(device->peak_bytes).s);
     for (uint32_t i = 0; i < SHUNT_PLAN_MAX_DEPTH; i++)
         printf("  staging %" PRIu32 "  %26s %20s\n", i, fmt_bytes(staging[i]).s, fmt_count(staging[i]).s);
@@ -240,7 +251,9 @@ static void json_device(struct json *json, const struct device_view *view)
     json_key_u64(json, "from_bytes", device->from_bytes);
     json_key_u64(json, "to_bytes", device->to_bytes);
     json_key_u64(json, "peak_bytes", device->peak_bytes);
+    json_key_u64(json, "cap", view->cap);
     json_key_u64(json, "peers", view->peer_count);
+    json_key_u64(json, "peer_bytes", view->peer_bytes);
     json_key(json, "staging");
     json_array_begin(json);
     for (uint32_t i = 0; i < SHUNT_PLAN_MAX_DEPTH; i++)

@@ -122,6 +122,15 @@ static void emit_part(struct file *file, const struct part_input *input, uint32_
     file->parts_size += work.size;
 }
 
+/** How far the cap of a device is below that of all. */
+static uint32_t count_short(const struct problem *problem, uint32_t device)
+{
+    uint64_t memory = world_machine(problem->route->world, device)->memory;
+    if (problem_cap(problem, problem->cap, device) == problem->cap || memory >= problem->cap)
+        return 0;
+    return (uint32_t)((problem->cap - memory + SHUNT_PLAN_SHORT_BYTES - 1) / SHUNT_PLAN_SHORT_BYTES);
+}
+
 static void emit_parts(struct file *file, const struct lowered *lowered)
 {
     const struct world *world = file->input->route->world;
@@ -150,6 +159,7 @@ static void emit_parts(struct file *file, const struct lowered *lowered)
         device->from_bytes = figures.from_bytes;
         device->to_bytes = figures.to_bytes;
         device->peak_bytes = figures.peak_bytes;
+        device->cap_short = count_short(file->input->problem, d);
         add_part_figures(file, d, &figures);
     }
 }
@@ -200,6 +210,7 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->least_cap = input->schedule->least_cap;
     summary->reserve = input->cluster->device_reserve;
     summary->transport = input->cluster->transport_buffers;
+    summary->transport_per_peer = input->cluster->transport_per_peer;
 }
 
 static size_t align(size_t size)
@@ -242,9 +253,10 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
 /** The least version that has what the plan uses: older executors replay what they can. */
 static uint32_t version_minor(const struct file *file)
 {
-    if (file->input->place != NULL)
-        return 3;
-    return file->input->route->space->changes ? 2 : 1;
+    bool unlike = file->input->place != NULL || file->summary.transport_per_peer > 0;
+    for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
+        unlike = unlike || file->devices[d].cap_short > 0;
+    return unlike ? 3 : file->input->route->space->changes ? 2 : 1;
 }
 
 static size_t summary_bytes(const struct file *file)

@@ -7,7 +7,7 @@ static void account_memory(struct part *part, struct part_figures *figures)
     uint32_t depth = part->input->rounds->depth;
     uint64_t *allocs = ARENA_NEW(part->arena, uint64_t, part->round_count + 1);
     uint64_t *frees = ARENA_NEW(part->arena, uint64_t, part->round_count + 1);
-    uint64_t live = part->input->problem->fixed + part->staging[0] + part->staging[1];
+    uint64_t live = part->input->problem->devices[part->device].fixed + part->staging[0] + part->staging[1];
     for (size_t b = 0; b < part->buffers.count; b++) {
         const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
         if (buffer->tier == SHUNT_TIER_HOST)

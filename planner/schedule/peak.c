@@ -145,7 +145,8 @@ static uint64_t device_peak(const struct tracker *tracker, const struct memory_i
         live = live - events[e].release + events[e].alloc;
         peak = live > peak ? live : peak;
     }
-    return tracker->problem->fixed + tracker->slot[0][d] + tracker->slot[1][d] + peak;
+    peak += tracker->problem->devices[d].fixed + tracker->slot[0][d] + tracker->slot[1][d];
+    return peak > tracker->problem->devices[d].memory ? peak + PEAK_OVER : peak;
 }
 
 /** Room for the events of any device. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/problem.h"
 
+#include "schedule/pairs.h"
+
 #include "shunt/plan_format.h"
 
 uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes)
@@ -174,8 +176,8 @@ static void find_maxima(struct problem *problem)
             problem->traffic_max = device->traffic;
         if (device->unread > problem->unread_max)
             problem->unread_max = device->unread;
-        if (problem->fixed + larger > problem->peak_lower_bound)
-            problem->peak_lower_bound = problem->fixed + larger;
+        if (device->fixed + larger > problem->peak_lower_bound)
+            problem->peak_lower_bound = device->fixed + larger;
     }
 }
 
@@ -195,6 +197,45 @@ static void order_pairs(struct arena *arena, struct problem *problem)
     }
 }
 
+/** Distinct devices that each one exchanges messages with; all zero where that takes no memory. */
+static uint32_t *count_peers(struct arena *arena, const struct route *route)
+{
+    uint32_t *peers = ARENA_NEW(arena, uint32_t, route->world->device_count);
+    struct pairs pairs = {0};
+    for (uint32_t t = 0; route->world->cluster->transport_per_peer > 0 && t < route->type_count; t++) {
+        const struct route_type *type = &route->types[t];
+        for (uint64_t i = 0; i < (uint64_t)type->item_count * type->piece_count; i++) {
+            uint32_t source = type->sources[i], taker = type->pieces[i % type->piece_count].taker;
+            uint32_t low = source < taker ? source : taker, high = source < taker ? taker : source;
+            if (low == high || !pairs_add(arena, &pairs, low, high, 0))
+                continue;
+            peers[low]++;
+            peers[high]++;
+        }
+    }
+    return peers;
+}
+
+/**
+ * What each device has, and what is taken of it. Of a memory that is less than others have, plans may count the last
+ * part of SHUNT_PLAN_SHORT_BYTES as missing.
+ */
+static void set_memory(struct arena *arena, struct problem *problem)
+{
+    const struct world *world = problem->route->world;
+    const struct cfg_cluster *cluster = world->cluster;
+    const uint32_t *peers = count_peers(arena, problem->route);
+    uint64_t most = world_most_memory(world);
+    for (uint32_t d = 0; d < world->device_count; d++) {
+        struct problem_device *device = &problem->devices[d];
+        uint64_t memory = world_machine(world, d)->memory;
+        device->fixed = cluster->device_reserve + cluster->transport_buffers + peers[d] * cluster->transport_per_peer;
+        device->memory = PROBLEM_NO_CAP;
+        if (memory < most)
+            device->memory = memory > SHUNT_PLAN_SHORT_BYTES ? memory - (SHUNT_PLAN_SHORT_BYTES - 1) : 0;
+    }
+}
+
 struct problem *problem_build(struct arena *arena, const struct route *route, uint64_t cap, uint64_t staging)
 {
     const struct space *space = route->space;
@@ -204,10 +245,10 @@ struct problem *problem_build(struct arena *arena, const struct route *route, ui
                               .reads = ARENA_NEW(arena, bool, devices),
                               .reads_derived = ARENA_NEW(arena, bool, devices)};
     problem->route = route;
-    problem->fixed = route->world->cluster->device_reserve + route->world->cluster->transport_buffers;
     problem->cap = cap;
     problem->staging = staging;
     problem->devices = ARENA_NEW(arena, struct problem_device, devices);
+    set_memory(arena, problem);
     problem->jobs = ARENA_NEW(arena, struct job, space->item_count);
     for (uint32_t i = 0; i < space->item_count; i++) {
         const struct space_item *item = &space->items[i];

@@ -37,6 +37,8 @@ struct job {
 };
 
 struct problem_device {
+    uint64_t fixed;    /* reserve and transport buffers */
+    uint64_t memory;   /* it has no more, whatever the cap; PROBLEM_NO_CAP: the cap says */
     uint64_t from, to; /* bytes of the old and the new buffers, kept ones in both */
     uint64_t unread;   /* old buffers that are neither kept nor read by any job */
     uint64_t traffic;  /* bytes it sends and receives in all, aligned */
@@ -44,8 +46,7 @@ struct problem_device {
 
 struct problem {
     const struct route *route;
-    uint64_t fixed;   /* reserve and transport buffers, bytes per device */
-    uint64_t cap;     /* bytes per device, everything included */
+    uint64_t cap;     /* bytes per device, everything included; a device of a smaller memory has less */
     uint64_t staging; /* most bytes for staging slots per device */
     uint32_t job_count;
     struct job *jobs; /* in the order of the items */
@@ -55,6 +56,23 @@ struct problem {
     uint64_t from_max, to_max, traffic_max, unread_max;
     uint64_t peak_lower_bound; /* max over devices of fixed + max(from, to) */
 };
+
+/** Caps from here on are none. */
+#define PROBLEM_NO_CAP (UINT64_MAX / 4)
+
+/** Of what is fixed on a device, the buffers that its transport has for its peers. */
+static inline uint64_t problem_peer_bytes(const struct problem *problem, uint32_t device)
+{
+    const struct cfg_cluster *cluster = problem->route->world->cluster;
+    return problem->devices[device].fixed - cluster->device_reserve - cluster->transport_buffers;
+}
+
+/** Cap of a device under a cap of all. */
+static inline uint64_t problem_cap(const struct problem *problem, uint64_t cap, uint32_t device)
+{
+    uint64_t memory = problem->devices[device].memory;
+    return cap < PROBLEM_NO_CAP && memory < cap ? memory : cap;
+}
 
 /** Message space of `elements` elements: payload rounded up to the message alignment. */
 uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes);

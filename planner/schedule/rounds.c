@@ -238,8 +238,9 @@ static void builder_init(struct arena *arena, struct builder *builder, const str
         const struct problem_device *device = &problem->devices[d];
         if (builder->slot[d] < options->slot_bytes)
             builder->slot[d] = options->slot_bytes < device->traffic ? options->slot_bytes : device->traffic;
-        uint64_t taken = problem->fixed + options->depth * builder->slot[d];
-        builder->room[d] = problem->cap > taken ? problem->cap - taken : 0;
+        uint64_t taken = device->fixed + options->depth * builder->slot[d];
+        uint64_t cap = problem_cap(problem, problem->cap, d);
+        builder->room[d] = cap > taken ? cap - taken : 0;
         builder->memory[d] = device->from - (options->hold_old ? 0 : device->unread);
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule.h"
 
+#include <stdio.h>
+
 #include "schedule/balance.h"
 #include "schedule/estimate.h"
 #include "schedule/order.h"
@@ -98,9 +100,11 @@ static uint64_t both_sides(struct arena *arena, const struct problem *problem)
         for (uint32_t m = 0; m < problem->jobs[j].memory_count; m++)
             bytes[problem->jobs[j].memory[m].device] += problem->jobs[j].memory[m].alloc;
     }
-    for (uint32_t d = 0; d < devices; d++)
-        most = bytes[d] + problem->devices[d].from > most ? bytes[d] + problem->devices[d].from : most;
-    return problem->fixed + most;
+    for (uint32_t d = 0; d < devices; d++) {
+        uint64_t all = problem->devices[d].fixed + problem->devices[d].from + bytes[d];
+        most = all > most ? all : most;
+    }
+    return most;
 }
 
 static void prepare(struct arena *arena, const struct problem *problem, struct common *common)
@@ -136,8 +140,8 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
         break;
     }
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
-        uint64_t taken = problem->fixed + worst_buffers(common, d);
-        uint64_t left = cap > taken ? (cap - taken) / strategy->depth : 0;
+        uint64_t taken = problem->devices[d].fixed + worst_buffers(common, d), own = problem_cap(problem, cap, d);
+        uint64_t left = own > taken ? (own - taken) / strategy->depth : 0;
         rest = left < rest ? left : rest;
     }
     return rest;
@@ -221,7 +225,8 @@ static void try_strict(struct common *common, enum order_kind order, const uint6
     uint64_t cap = 0;
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         uint64_t from = problem->devices[d].from, buffers = peak[d] > from ? peak[d] : from;
-        uint64_t own = problem->fixed + buffers + common->least_slot[d];
+        uint64_t own = problem->devices[d].fixed + buffers + common->least_slot[d];
+        own += own > problem->devices[d].memory ? PEAK_OVER : 0;
         cap = own > cap ? own : cap;
     }
     if (common->least_strategy == NULL || cap < common->least_cap) {
@@ -248,19 +253,39 @@ static void find_least_cap(struct arena *arena, struct common *common)
     try_strict(common, ORDER_MIXED, peak);
 }
 
-/** Device that needs most in least-peak order: where a cap hurts first. */
+/** What a device needs at its worst moment in least-peak order. */
+static uint64_t least_need(const struct common *common, uint32_t device)
+{
+    return common->problem->devices[device].fixed + worst_buffers(common, device) + common->least_slot[device];
+}
+
+/** Device that needs most of what it may have: where a cap hurts first. */
 static uint32_t worst_device(const struct common *common)
 {
+    const struct problem *problem = common->problem;
     uint32_t worst = 0;
-    uint64_t worst_need = 0;
-    for (uint32_t d = 0; d < common->problem->route->world->device_count; d++) {
-        uint64_t need = worst_buffers(common, d) + common->least_slot[d];
-        if (need > worst_need) {
-            worst_need = need;
+    int64_t worst_excess = INT64_MIN;
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
+        int64_t excess = (int64_t)(least_need(common, d) - problem_cap(problem, problem->cap, d));
+        if (excess > worst_excess) {
+            worst_excess = excess;
             worst = d;
         }
     }
     return worst;
+}
+
+/** "cap 10 B is 2 B short", or that no cap would do on a device that has less memory than others. */
+static void say_short(const struct common *common, uint32_t device, char *text, size_t room)
+{
+    const struct problem *problem = common->problem;
+    uint64_t memory = problem->devices[device].memory, need = least_need(common, device);
+    if (common->least_cap < PEAK_OVER)
+        snprintf(text, room, "cap %llu B is %llu B short", (unsigned long long)problem->cap,
+                 (unsigned long long)(common->least_cap - problem->cap));
+    else
+        snprintf(text, room, "memory is %llu B short, whatever the cap,",
+                 (unsigned long long)(need > memory ? need - memory : 0));
 }
 
 static enum shunt_status refuse_cap(const struct common *common, struct shunt_err *err)
@@ -269,22 +294,29 @@ static enum shunt_status refuse_cap(const struct common *common, struct shunt_er
     const struct world *world = problem->route->world;
     uint32_t worst = worst_device(common);
     const struct problem_device *device = &problem->devices[worst];
+    uint64_t cap = problem_cap(problem, problem->cap, worst);
     const char *why = "the order of moves needs both sides of one tensor at once";
-    if (problem->fixed + device->from > problem->cap)
+    if (device->fixed + device->from > cap)
         why = "the old layout alone is larger";
-    else if (problem->fixed + device->to > problem->cap)
+    else if (device->fixed + device->to > cap)
         why = "the new layout alone is larger";
     bool is_new = world->devices[worst].to_rank != WORLD_NO_RANK;
-    return shunt_fail(err, SHUNT_ERR_INFEASIBLE,
-                      "infeasible: cap %llu B is %llu B short on device %u (%s rank %u): %s; old side %llu B, new side "
-                      "%llu B, smallest staging %llu B, reserve and transport %llu B; the least cap that would do is "
-                      "%llu B",
-                      (unsigned long long)problem->cap, (unsigned long long)(common->least_cap - problem->cap),
-                      world->devices[worst].id, is_new ? "new" : "old",
-                      is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why,
-                      (unsigned long long)device->from, (unsigned long long)device->to,
-                      (unsigned long long)common->least_slot[worst], (unsigned long long)problem->fixed,
-                      (unsigned long long)common->least_cap);
+    char shortage[96], peers[64] = "", least[64] = "";
+    say_short(common, worst, shortage, sizeof(shortage));
+    if (problem_peer_bytes(problem, worst) > 0)
+        snprintf(peers, sizeof(peers), " (%llu B of it for its peers)",
+                 (unsigned long long)problem_peer_bytes(problem, worst));
+    if (common->least_cap < PEAK_OVER)
+        snprintf(least, sizeof(least), "; the least cap that would do is %llu B",
+                 (unsigned long long)common->least_cap);
+    return shunt_fail(
+        err, SHUNT_ERR_INFEASIBLE,
+        "infeasible: %s on device %u (%s rank %u): %s; old side %llu B, new side %llu B, smallest staging "
+        "%llu B, reserve and transport %llu B%s%s",
+        shortage, world->devices[worst].id, is_new ? "new" : "old",
+        is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why, (unsigned long long)device->from,
+        (unsigned long long)device->to, (unsigned long long)common->least_slot[worst],
+        (unsigned long long)device->fixed, peers, least);
 }
 
 static enum shunt_status refuse_staging(const struct common *common, struct shunt_err *err)

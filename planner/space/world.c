@@ -47,18 +47,6 @@ static enum shunt_status check_devices(const struct cfg_cluster *cluster, const 
     return SHUNT_OK;
 }
 
-/** Plans have one cap for all devices yet. */
-static enum shunt_status check_memory(const struct cfg_cluster *cluster, struct shunt_err *err)
-{
-    bool same = cluster->transport_per_peer == 0;
-    for (uint32_t g = 0; g < cluster->group_count; g++)
-        same = same && cluster->groups[g].device_memory == 0;
-    if (same)
-        return SHUNT_OK;
-    return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                      "not supported: devices of unlike memory, and transport_per_peer (cluster %s)", cluster->path);
-}
-
 static uint32_t *map_ranks(struct arena *arena, struct world *world, const struct side *side, bool is_from)
 {
     uint32_t *device_of = ARENA_NEW(arena, uint32_t, side->grid.rank_count);
@@ -108,12 +96,18 @@ static void find_nodes(struct world *world)
     }
 }
 
+uint64_t world_most_memory(const struct world *world)
+{
+    uint64_t most = 0;
+    for (uint32_t d = 0; d < world->device_count; d++)
+        most = world_machine(world, d)->memory > most ? world_machine(world, d)->memory : most;
+    return most;
+}
+
 enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
                               const struct side *to, struct world **world_out, struct shunt_err *err)
 {
-    enum shunt_status status = check_memory(cluster, err);
-    if (status == SHUNT_OK)
-        status = check_devices(cluster, from, err);
+    enum shunt_status status = check_devices(cluster, from, err);
     if (status == SHUNT_OK)
         status = check_devices(cluster, to, err);
     if (status != SHUNT_OK)

@@ -31,6 +31,9 @@ static inline const struct cfg_machine *world_machine(const struct world *world,
     return &world->machines[world->devices[device].machine];
 }
 
+/** The most that a device of the move has. */
+uint64_t world_most_memory(const struct world *world);
+
 /** @return SHUNT_ERR_INPUT when a layout names a device that the cluster does not have */
 enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
                               const struct side *to, struct world **world_out, struct shunt_err *err);

@@ -282,12 +282,18 @@ static bool check_notes(const struct shunt_plan *plan, const struct plan_site *s
     return check_string(plan, site, "state_notes", offset) && schema_check_notes(site, &plan->strings[offset]);
 }
 
+/* Was reserved before version 1.3. */
+static bool check_newer(const struct shunt_plan *plan, const struct plan_site *site, const char *field, uint64_t value)
+{
+    return plan->header->version_minor >= 3 || schema_equals(site, field, value, 0);
+}
+
 /* Before version 1.3 the place of this statement was reserved. */
 static bool check_placement(const struct shunt_plan *plan, const struct plan_site *site)
 {
     uint32_t offset = plan->summary.placement;
     if (plan->header->version_minor < 3)
-        return schema_equals(site, "placement", offset, 0);
+        return check_newer(plan, site, "placement", offset);
     return check_string(plan, site, "placement", offset) && schema_check_placement(site, &plan->strings[offset]);
 }
 
@@ -411,6 +417,12 @@ static bool check_order(const struct plan_site *site, const struct shunt_plan_de
     return true;
 }
 
+static bool check_short(const struct shunt_plan *plan, const struct plan_site *site,
+                        const struct shunt_plan_device *device)
+{
+    return schema_in_range(site, "cap_short", device->cap_short, 0, plan->summary.cap / SHUNT_PLAN_SHORT_BYTES);
+}
+
 static bool check_device(const struct shunt_plan *plan, const struct plan_site *site,
                          const struct shunt_plan_device *device, uint64_t begin)
 {
@@ -419,7 +431,7 @@ static bool check_device(const struct shunt_plan *plan, const struct plan_site *
     return (device == plan->devices || check_order(site, device)) &&
            check_rank(site, "from_rank", device->from_rank, header->from_rank_count) &&
            check_rank(site, "to_rank", device->to_rank, header->to_rank_count) &&
-           schema_equals(site, "reserved", device->reserved, 0) &&
+           check_newer(plan, site, "cap_short", device->cap_short) && check_short(plan, site, device) &&
            schema_equals(site, "part_offset", device->part_offset, begin) &&
            schema_multiple(site, "part_bytes", device->part_bytes, SHUNT_PLAN_ALIGN) &&
            schema_in_range(site, "part_bytes", device->part_bytes, sizeof(struct shunt_plan_part_header), left);

@@ -103,6 +103,7 @@ struct vreplay {
     uint32_t new_count;
     struct vend *targets;    /* per op: what a COPY or UNPACK writes; holding VNONE: nothing that counts */
     uint64_t sent, received; /* payload bytes */
+    uint32_t peers;          /* distinct ones */
 };
 
 /* ---- verify_report.c */

@@ -31,8 +31,10 @@ static bool add_up(const struct vreplay *replay, struct sums sums[SHUNT_TIER_HOS
 {
     const struct shunt_plan_part *part = replay->part;
     const struct shunt_plan_summary *summary = replay->v->summary;
-    uint64_t *fixed = &sums[SHUNT_TIER_DEVICE].fixed;
-    bool over = __builtin_add_overflow(summary->transport, summary->reserve, fixed);
+    uint64_t *fixed = &sums[SHUNT_TIER_DEVICE].fixed, for_peers;
+    bool over = __builtin_mul_overflow(summary->transport_per_peer, replay->peers, &for_peers);
+    over |= __builtin_add_overflow(summary->transport, summary->reserve, fixed);
+    over |= __builtin_add_overflow(*fixed, for_peers, fixed);
     for (uint32_t slot = 0; slot < SHUNT_PLAN_MAX_DEPTH; slot++)
         over |= __builtin_add_overflow(*fixed, part->header->staging_bytes[slot], fixed);
     uint64_t all = *fixed;
@@ -71,7 +73,7 @@ static void replay_live(const struct vreplay *replay, const struct sums *sums, u
 static void check_rounds(struct vreplay *replay, const uint64_t *live)
 {
     const struct shunt_plan_round *rounds = replay->part->rounds;
-    uint64_t cap = replay->v->summary->cap;
+    uint64_t cap = replay->v->summary->cap - (uint64_t)replay->record->cap_short * SHUNT_PLAN_SHORT_BYTES;
     for (uint32_t k = 0; k <= replay->v->header->round_count; k++) {
         if (rounds[k].live_bytes == live[k])
             continue;

@@ -361,6 +361,7 @@ static enum shunt_status count_peers(struct vreplay *replay)
     qsort(sorted, count, sizeof(*sorted), compare_peers);
     for (uint32_t i = 0; i < count; i++)
         peers += i == 0 || sorted[i] != sorted[i - 1];
+    replay->peers = peers;
     if (peers > replay->v->figures.max_peers)
         replay->v->figures.max_peers = peers;
     free(sorted);

@@ -510,7 +510,7 @@ static void put_part(struct writer *writer, const struct build *build, uint32_t 
 static void put_plan(struct writer *writer, const struct build *build, const struct shunt_plan_header *header,
                      struct shunt_plan_section *table, struct shunt_plan_device *devices)
 {
-    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : header->version_minor == 2 ? 256 : 272;
+    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : header->version_minor == 2 ? 256 : 280;
     const uint32_t record_bytes[SHUNT_PLAN_SECTION_COUNT] = {1, summary_bytes, 24, 8, 64, 1};
     put(writer, header, sizeof(*header));
     put(writer, table, SHUNT_PLAN_SECTION_COUNT * sizeof(*table));

@@ -24,7 +24,7 @@ static void records_have_no_holes(void)
 {
     CHECK_EQ_U64(sizeof(struct shunt_plan_header), 8 + 4 * 4 + 8 + 5 * 32 + 7 * 4 + 36);
     CHECK_EQ_U64(sizeof(struct shunt_plan_section), 2 * 4 + 2 * 8 + 2 * 4);
-    CHECK_EQ_U64(sizeof(struct shunt_plan_summary), 8 * 4 + 11 * 8 + 3 * 8 + 9 * 8 + 6 * 4 + 4 * 8);
+    CHECK_EQ_U64(sizeof(struct shunt_plan_summary), 8 * 4 + 11 * 8 + 3 * 8 + 9 * 8 + 6 * 4 + 5 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_tensor), 2 * 4 + 2 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_device), 4 * 4 + 2 * 8 + 2 * 4 + 3 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_part_header), 8 * 4 + 2 * 8);
@@ -118,6 +118,7 @@ static const struct doc_row doc_rows[] = {
     ROW(summary, saved),
     ROW(summary, host_peak),
     ROW(summary, parked),
+    ROW(summary, transport_per_peer),
     ROW(tensor, name),
     ROW(tensor, ndim),
     ROW(tensor, dims),
@@ -129,7 +130,7 @@ static const struct doc_row doc_rows[] = {
     ROW(device, part_offset),
     ROW(device, part_bytes),
     ROW(device, part_crc32c),
-    ROW(device, reserved),
+    ROW(device, cap_short),
     ROW(device, from_bytes),
     ROW(device, to_bytes),
     ROW(device, peak_bytes),

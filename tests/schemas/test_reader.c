@@ -50,7 +50,7 @@ static const struct fault faults[] = {
     {"magic", HEADER, 0, 0, 0, 1, 'X', "plan: header: magic is not \"SHUNTPLN\""},
     {"version_major", HEADER, 0, 0, FIELD(shunt_plan_header, version_major), 2, "header: version is 2.3, supported 1.3"},
     {"version_minor", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 4, "header: version is 1.4, supported 1.3"},
-    {"older version with a newer summary", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 0, "section SUMMARY: record_bytes is 272, expected 248"},
+    {"older version with a newer summary", HEADER, 0, 0, FIELD(shunt_plan_header, version_minor), 0, "section SUMMARY: record_bytes is 280, expected 248"},
     {"header_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, header_bytes), 264, "header: header_bytes is 264, expected 256"},
     {"file_bytes", HEADER, 0, 0, FIELD(shunt_plan_header, file_bytes), 64, "header: file_bytes is 64, expected "},
     {"no device", HEADER, 0, 0, FIELD(shunt_plan_header, device_count), 0, "header: device_count is 0, allowed 1..1048576"},
@@ -109,7 +109,7 @@ static const struct fault faults[] = {
     {"node order", DEVICE, 0, 0, FIELD(shunt_plan_device, node), 1, "section DEVICES record 1: node is 0, the one before is 1"},
     {"from_rank", DEVICE, 0, 0, FIELD(shunt_plan_device, from_rank), 2, "section DEVICES record 0: from_rank is 2, allowed 0..1"},
     {"to_rank", DEVICE, 0, 2, FIELD(shunt_plan_device, to_rank), 7, "section DEVICES record 2: to_rank is 7, allowed 0..1"},
-    {"device reserved", DEVICE, 0, 2, FIELD(shunt_plan_device, reserved), 1, "section DEVICES record 2: reserved is 1"},
+    {"cap_short", DEVICE, 0, 2, FIELD(shunt_plan_device, cap_short), 1, "section DEVICES record 2: cap_short is 1, allowed 0..0"},
     {"part_offset", DEVICE, 0, 1, FIELD(shunt_plan_device, part_offset), 0, "section DEVICES record 1: part_offset is 0, expected "},
     {"part_bytes uneven", DEVICE, 0, 1, FIELD(shunt_plan_device, part_bytes), 100, "record 1: part_bytes is 100, expected a multiple of 64"},
     {"part_bytes zero", DEVICE, 0, 1, FIELD(shunt_plan_device, part_bytes), 0, "record 1: part_bytes is 0, allowed 48.."},
@@ -604,6 +604,23 @@ static void version_1_0_has_no_statement(void)
     build_destroy(build);
 }
 
+/* What was a reserved member before version 1.3. */
+static void version_1_2_has_one_cap(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_plan *plan = NULL;
+    struct shunt_err err = {""};
+    build->header.version_minor = 2;
+    build->summary.cap += SHUNT_PLAN_SHORT_BYTES;
+    build->devices[1].cap_short = 1;
+    struct image image = build_encode(build);
+    CHECK(shunt_plan_open_memory(image.bytes, image.size, &plan, &err) == SHUNT_ERR_PLAN);
+    CHECK_CONTAINS(err.text, "section DEVICES record 1: cap_short is 1, expected 0");
+    shunt_plan_close(plan);
+    image_finish(&image);
+    build_destroy(build);
+}
+
 /* ---- files ---------------------------------------------------------------------- */
 
 static char folder[1024];
@@ -845,6 +862,7 @@ static const struct test_case cases[] = {
     {"version_1_0_has_no_statement", version_1_0_has_no_statement},
     {"placements_are_checked", placements_are_checked},
     {"placements_are_read", placements_are_read},
+    {"version_1_2_has_one_cap", version_1_2_has_one_cap},
     {"opens_files", opens_files},
     {"refuses_what_is_no_file", refuses_what_is_no_file},
     {"a_file_may_shrink", a_file_may_shrink},

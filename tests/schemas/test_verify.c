@@ -749,6 +749,57 @@ static void host_buffers_do_not_count(void)
     build_destroy(build);
 }
 
+static uint32_t count_peers(struct build *build, uint32_t device)
+{
+    uint32_t met = 0;
+    for (uint32_t i = 0; i < build->parts[device].messages.count; i++)
+        met |= UINT32_C(1) << build_message_at(build, device, i)->peer;
+    return (uint32_t)__builtin_popcount(met);
+}
+
+/* Every device pays for its own peers, once each. */
+static void peers_take_memory(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_err err = {""};
+    build->summary.transport_per_peer = 3072;
+    build->summary.peak = 0;
+    for (uint32_t d = 0; d < 3; d++) {
+        uint64_t taken = UINT64_C(3072) * count_peers(build, d);
+        for (uint32_t k = 0; k <= build->header.round_count; k++)
+            build->parts[d].live_bytes[k] += taken;
+        build->devices[d].peak_bytes += taken;
+        if (build->devices[d].peak_bytes > build->summary.peak) {
+            build->summary.peak = build->devices[d].peak_bytes;
+            build->summary.peak_device = d;
+        }
+    }
+    build->summary.cap = build->summary.peak;
+    CHECK(verify_build(build, &err) == SHUNT_OK);
+    CHECK_STR(err.text, "");
+    build->summary.transport_per_peer = 4096;
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_MEMORY, "live_bytes is "));
+    build_destroy(build);
+}
+
+/* The cap of one device, 64 KiB at a time. */
+static void small_devices_have_a_cap_of_their_own(void)
+{
+    struct build *build = build_tiny();
+    struct shunt_err err = {""};
+    build->summary.cap = build->devices[1].peak_bytes + 2 * SHUNT_PLAN_SHORT_BYTES;
+    build->devices[1].cap_short = 2;
+    CHECK(verify_build(build, &err) == SHUNT_OK);
+    CHECK_STR(err.text, "");
+    build->summary.cap -= 1;
+    build->devices[1].cap_short = 2;
+    CHECK(verify_build(build, &err) == SHUNT_ERR_VERIFY);
+    CHECK(reported(SHUNT_RULE_MEMORY, "bytes are live, the cap is "));
+    CHECK_EQ_U64(report.problem_total, 1);
+    build_destroy(build);
+}
+
 /* Written out, so that the builder's own sums are checked too. */
 static void tiny_figures(void)
 {
@@ -1228,6 +1279,8 @@ static void many_boxes_in_one_holding(void)
 static const struct test_case cases[] = {
     {"tiny_figures", tiny_figures},
     {"host_buffers_do_not_count", host_buffers_do_not_count},
+    {"peers_take_memory", peers_take_memory},
+    {"small_devices_have_a_cap_of_their_own", small_devices_have_a_cap_of_their_own},
     {"faults_are_found", faults_are_found},
     {"figures_are_compared", figures_are_compared},
     {"accepts_a_right_statement", accepts_a_right_statement},

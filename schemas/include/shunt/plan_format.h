@@ -44,6 +44,7 @@ extern "C" {
 #define SHUNT_PLAN_NONE          UINT32_MAX /* "no round", "no rank", "no buffer" */
 #define SHUNT_PLAN_DIGEST_BYTES  32u        /* SHA-256 */
 #define SHUNT_PLAN_MAX_DEPTH     2u         /* staging slots per device */
+#define SHUNT_PLAN_SHORT_BYTES   65536u     /* cap_short counts these */
 
 /** A staging slot in place of a buffer index: SHUNT_PLAN_STAGING + slot. */
 #define SHUNT_PLAN_STAGING 0xFFFFFF00u
@@ -120,8 +121,9 @@ struct shunt_plan_summary {
     uint64_t saved;                /* not sent, because devices make it from another state that they have */
     uint64_t host_peak;            /* most bytes of scratch buffers live in the host memory of one device at once */
     uint64_t parked;               /* bytes copied into scratch buffers, in local */
+    uint64_t transport_per_peer;   /* bytes for each distinct peer of a device, beside transport */
 };
-SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 272, "summary size");
+SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 280, "summary size");
 #define SHUNT_PLAN_SUMMARY_BYTES_1_1 248u
 #define SHUNT_PLAN_SUMMARY_BYTES_1_2 256u
 
@@ -141,7 +143,7 @@ struct shunt_plan_device {
     uint64_t part_offset; /* from the start of the file */
     uint64_t part_bytes;  /* with the gap behind */
     uint32_t part_crc32c;
-    uint32_t reserved;   /* zero */
+    uint32_t cap_short;  /* its cap is so many times SHUNT_PLAN_SHORT_BYTES below `cap`; 0 before version 1.3 */
     uint64_t from_bytes; /* buffers of the old side in device memory, kept ones included */
     uint64_t to_bytes;   /* buffers of the new side in device memory, kept ones included */
     uint64_t peak_bytes; /* most bytes live at once, reserve and transport included */

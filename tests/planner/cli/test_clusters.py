@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster document does to a plan: times and memory worked out by hand; TAP on stdout.
+
+    SHUNT_BIN=build/planner/shunt python3 test_clusters.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+SHUNT = str(Path(os.environ.get("SHUNT_BIN", "build/planner/shunt")).resolve())
+
+ROWS, COLUMNS = 4096, 1024
+HALF = ROWS * COLUMNS * 2 // 2  # bytes of a half of the tensor in bf16
+MODEL = f"kind: model\nname: m\nlayers: 1\ntensors:\n- {{name: w, shape: [{ROWS}, {COLUMNS}], stage: first, cut: {{dim: 0}}}}\n"
+LAYOUT = "kind: layout\nname: {name}\nmodel: m.yaml\nparallel: {{tp: {tp}}}\ndevices: {devices}\nstate: {state}\n"
+# two devices to a node; what is not under test takes no time
+BASE = {"devices_per_node": "2", "device": "{memory: 1 GB}", "copy": "1000000 TB/s",
+        "links": "{intra_node: 100 GB/s, inter_node: 10 GB/s}", "costs": "{round: 0 us, message: 0 us}"}
+PARAM, MASTER, HOST = "{param: bf16}", "{param: bf16, master: fp32}", "{param: bf16, master: {dtype: fp32, tier: host}}"
+
+
+class Room:
+    """A folder with a model; layouts and clusters are written as they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "m.yaml").write_text(MODEL)
+
+    def layout(self, name: str, tp: int, devices: str, state: str = PARAM) -> Path:
+        """Write a layout."""
+        path = self.folder / f"{name}.yaml"
+        path.write_text(LAYOUT.format(name=name, tp=tp, devices=devices, state=state))
+        return path
+
+    def cluster(self, **changes: str) -> Path:
+        """Write a cluster."""
+        path = self.folder / "c.yaml"
+        path.write_text("kind: cluster\nname: c\n" + "".join(f"{k}: {v}\n" for k, v in (BASE | changes).items()))
+        return path
+
+    def plan(self, old: Path, new: Path, *options: object, code: int = 0, **changes: str) -> dict[str, Any]:
+        """Plan a move on a cluster, and prove it; what --json printed, and under "stderr" the rest."""
+        command = [SHUNT, "plan", str(old), str(new), "-o", str(self.folder / "p.plan"), "--json",
+                   "--cluster", str(self.cluster(**changes)), *map(str, options)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == code, f"{command}: exit {done.returncode}: {done.stdout} {done.stderr}"
+        if code == 0:
+            self.run("verify")
+        return (json.loads(done.stdout) if done.stdout else {}) | {"stderr": done.stderr}
+
+    def run(self, verb: str, *options: object) -> Any:
+        """Run a verb on the plan."""
+        command = [SHUNT, verb, str(self.folder / "p.plan"), "--json", *map(str, options)]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+
+
+def near(got: float, want: float, slack: float = 1e-6) -> None:
+    """Two times must agree."""
+    assert abs(got - want) <= slack * want, f"{got!r}, want {want!r}"
+
+
+def same(got: object, want: object) -> None:
+    """Two values must be equal."""
+    assert got == want, f"{got!r}, want {want!r}"
+
+
+def seconds(plan: dict[str, Any]) -> float:
+    """Predicted time."""
+    assert plan["time"]["predicted"] >= plan["time"]["lower_bound"] * (1 - 1e-9)
+    return float(plan["time"]["predicted"])
+
+
+def links_bind(room: Room) -> None:
+    """The slower end, the node's total, one message, a node of its own kind: each binds where it is the least."""
+    old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
+    links = "{{intra_node: 100 GB/s, inter_node: 10 GB/s, {}}}"
+    near(seconds(room.plan(old, new)), HALF / 10e9)
+    near(seconds(room.plan(old, new, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]")), HALF / 4e9)
+    near(seconds(room.plan(new, old, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]")), HALF / 4e9)
+    near(seconds(room.plan(old, new, links=links.format("node_inter_node: 12 GB/s"))), 2 * HALF / 12e9)
+    near(seconds(room.plan(old, new, links=links.format("node_inter_node: 30 GB/s"))), HALF / 10e9)
+    near(seconds(room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 3"))), HALF / 6e9)
+    near(seconds(room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 5"))), HALF / 10e9)
+    near(seconds(room.plan(old, new, groups="[{nodes: 0, devices_per_node: 4}]")), HALF / 100e9)
+
+
+def bounds_hold(room: Room) -> None:
+    """A node's total is in the bound that no plan can beat."""
+    old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
+    plan = room.plan(old, new, links="{intra_node: 100 GB/s, inter_node: 10 GB/s, node_inter_node: 12 GB/s}")
+    near(plan["time"]["lower_bound"], 2 * HALF / 12e9)
+    plan = room.plan(old, new, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]")
+    near(plan["time"]["lower_bound"], HALF / 4e9, 0.05)  # of all that a device has together
+
+
+def copies_take_time(room: Room) -> None:
+    """Packs and unpacks each at their rate, in one round that hides nothing."""
+    old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
+    plan = room.plan(old, new, "--staging", "1 GB", pack="20 GB/s", unpack="5 GB/s", costs="{round: 1 s, message: 0 us}")
+    same(plan["schedule"]["rounds"], 1)
+    near(seconds(plan), 1 + HALF / 10e9 + HALF / 20e9 + HALF / 5e9)
+
+
+def host_memory_has_a_link(room: Room) -> None:
+    """A master that lies in host memory crosses the link to the host on the side that has it there."""
+    links = "{intra_node: 100 GB/s, inter_node: 10 GB/s, host_to_device: 2 GB/s, device_to_host: 1 GB/s}"
+    costs = "{round: 1 s, message: 0 us}"
+    for sides, there in (((MASTER, MASTER), 0.0), ((HOST, MASTER), 2 * HALF / 2e9), ((MASTER, HOST), 2 * HALF / 1e9),
+                         ((HOST, HOST), 2 * HALF / 2e9 + 2 * HALF / 1e9)):
+        old, new = room.layout("old", 2, "0-1", sides[0]), room.layout("new", 2, "2-3", sides[1])
+        plan = room.plan(old, new, "--staging", "1 GB", links=links, costs=costs)
+        same(plan["schedule"]["rounds"], 1)
+        near(seconds(plan), 1 + 3 * HALF / 10e9 + there)
+    old, new = room.layout("old", 2, "0-1", MASTER), room.layout("new", 2, "0-1", HOST)
+    plan = room.plan(old, new, "--staging", "1 GB", links=links, costs=costs)
+    near(seconds(plan), 2 * HALF / 1e9)  # copies alone: no round has messages
+
+
+def peers_take_memory(room: Room) -> None:
+    """Buffers of the transport grow with the peers of a device, and are in peak and cap."""
+    old, new = room.layout("old", 1, "0"), room.layout("new", 4, "0-3")
+    device = "{{memory: 1 GB, reserve: 1 MiB, transport_buffers: 2 MiB, transport_per_peer: {}}}"
+    plain = room.plan(old, new, device=device.format("0 B"))
+    same(plain["format_version"], "1.1")
+    plan = room.plan(old, new, device=device.format("5 MiB"))
+    same(plan["format_version"], "1.3")
+    same(plan["memory"]["transport_per_peer"], 5 << 20)
+    peers = [room.run("inspect", "--device", d)["peers"] for d in range(4)]
+    same(peers, [3, 1, 1, 1])
+    for key in ("peak", "least_cap", "peak_lower_bound"):
+        same(plan["memory"][key] - plain["memory"][key], 15 << 20)
+    cap = plan["memory"]["least_cap"]
+    same(room.plan(old, new, "--cap", f"{cap} B", device=device.format("5 MiB"))["memory"]["peak"], cap)
+    said = room.plan(old, new, "--cap", f"{cap - 1} B", device=device.format("5 MiB"), code=1)["stderr"]
+    for text in (f"cap {cap - 1} B is 1 B short on device 0", f"reserve and transport {18 << 20} B",
+                 f"({15 << 20} B of it for its peers)", f"the least cap that would do is {cap} B"):
+        assert text in said, said
+
+
+def small_devices_keep_to_theirs(room: Room) -> None:
+    """A cap of all, and less on devices that have less."""
+    old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
+    group = "[{{nodes: 1, device: {{memory: {} B}}}}]"
+    plain = room.plan(old, new)
+    plan = room.plan(old, new, groups=group.format(400_000_000))
+    same(plan["format_version"], "1.3")
+    same(plan["memory"]["cap"], 1_000_000_000)
+    caps = [room.run("inspect", "--device", d)["cap"] for d in range(4)]
+    same(caps[:2], [1_000_000_000] * 2)
+    assert 400_000_000 - 65536 < caps[2] <= 400_000_000 and caps[2] == caps[3], caps
+    same(plan["memory"]["least_cap"], plain["memory"]["least_cap"])
+    # what is left decides, and is met
+    least = plan["memory"]["least_cap"] + 65536
+    tight = room.plan(old, new, groups=group.format(least))
+    assert tight["memory"]["peak"] <= least, tight
+    said = room.plan(old, new, groups=group.format(HALF - 1000), code=1)["stderr"]
+    for text in ("memory is ", "whatever the cap, on device ", "the new layout alone is larger"):
+        assert text in said, said
+    assert "least cap" not in said, said
+
+
+def main() -> int:
+    """Run all cases."""
+    cases = [links_bind, bounds_hold, copies_take_time, host_memory_has_a_link, peers_take_memory,
+             small_devices_keep_to_theirs]
+    failed = 0
+    for number, case in enumerate(cases, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                case(Room(Path(folder)))
+                print(f"ok {number} - {case.__name__}")
+            except Exception:  # pylint: disable=broad-except
+                failed += 1
+                print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
+                print(f"not ok {number} - {case.__name__}")
+    print(f"1..{len(cases)}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
