@@ -10,6 +10,7 @@
 #include "place/place.h"
 #include "routing/route.h"
 #include "schedule/schedule.h"
+#include "shunt/workers.h"
 #include "space/pair.h"
 
 /** A document that is named by an option, or by a field of a layout. */
@@ -244,7 +245,8 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
                                      .place = place,
                                      .route = route,
                                      .problem = problem,
-                                     .schedule = &schedule};
+                                     .schedule = &schedule,
+                                     .threads = options->threads > 0 ? options->threads : shunt_default_workers()};
     return file_assemble(arena, &input, bytes_out, size_out, err);
 }
 

@@ -16,6 +16,7 @@ struct compile_options {
     bool staging_given;  /* false: a quarter of the busiest device's traffic, 16 MiB to 1 GiB */
     uint64_t staging;    /* bytes per device over all slots */
     bool place_optimal;  /* choose which device takes which new rank; false: as the new layout says */
+    uint32_t threads;    /* to work with, 0: as many as there are processors, at most 8; the plan is the same */
 };
 
 /** Documents of one move, loaded and resolved. */

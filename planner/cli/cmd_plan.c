@@ -13,12 +13,14 @@
 #include "figures.h"
 #include "make_plan.h"
 #include "placed.h"
+#include "shunt/workers.h"
 
 struct plan_options {
     struct compile_options compile;
     const char *output;
     const char *method, *place, *place_out;
     double time_limit;
+    uint64_t threads;
     bool time_limit_given, json, no_verify;
 };
 
@@ -54,6 +56,8 @@ static int parse(int argc, char **argv, struct plan_options *o)
          .help = "write TO.yaml with the devices of the new ranks, to plan on from"},
         {"time-limit", .type = CLI_DOUBLE, .target = &o->time_limit, .value_name = "SECONDS",
          .help = "most time for a solver", .given = &o->time_limit_given},
+        {"threads", .type = CLI_UINT, .target = &o->threads, .value_name = "N",
+         .help = "threads to work with; the plan does not depend on it"},
         {"json", .type = CLI_FLAG, .target = &o->json, .help = "print the figures as one JSON object"},
         {"no-verify", .type = CLI_FLAG, .target = &o->no_verify, .help = "write the plan without verifying it"},
     };
@@ -71,6 +75,7 @@ static int parse(int argc, char **argv, struct plan_options *o)
     int code = cli_parse(&command, argc, argv, positional);
     if (code < 0 && o->output == NULL)
         return cli_usage(&command, "-o PLAN is missing: the plan file to write");
+    o->compile.threads = o->threads < SHUNT_MAX_WORKERS ? (uint32_t)o->threads : SHUNT_MAX_WORKERS;
     o->compile.from_path = positional[0];
     o->compile.to_path = positional[1];
     o->compile.place_optimal = strcmp(o->place, "optimal") == 0;

@@ -12,9 +12,11 @@
 #include "format.h"
 #include "json.h"
 #include "shunt/verify.h"
+#include "shunt/workers.h"
 
 struct verify_options {
     bool json;
+    uint64_t threads; /* 0: as many as there are processors, at most 8 */
     const char *plan, *from, *to;
 };
 
@@ -51,11 +53,13 @@ static const char description[] =
 static int parse(int argc, char **argv, struct verify_options *o)
 {
     const struct cli_option options[] = {
+        {"threads", .type = CLI_UINT, .target = &o->threads, .value_name = "N",
+         .help = "threads to work with; what is found does not depend on it"},
         {"json", .type = CLI_FLAG, .target = &o->json, .help = "print one JSON object"},
     };
     const struct cli_command command = {
         .name = "verify",
-        .synopsis = "PLAN [FROM.yaml TO.yaml] [--json]",
+        .synopsis = "PLAN [FROM.yaml TO.yaml] [options]",
         .summary = "prove that a plan is correct",
         .description = description,
         .options = options,
@@ -109,10 +113,13 @@ static enum shunt_status check_plan_id(const struct shunt_plan *plan, struct fin
 }
 
 /* Problems stay in the report. */
-static enum shunt_status check_rules(const struct shunt_plan *plan, struct findings *findings)
+static enum shunt_status check_rules(const struct shunt_plan *plan, const struct verify_options *o,
+                                     struct findings *findings)
 {
     struct shunt_err err = {""};
-    enum shunt_status status = shunt_plan_verify(plan, &findings->report, &err);
+    uint32_t threads = o->threads < SHUNT_MAX_WORKERS ? (uint32_t)o->threads : SHUNT_MAX_WORKERS;
+    enum shunt_status status =
+        shunt_plan_verify_shared(plan, threads > 0 ? threads : shunt_default_workers(), &findings->report, &err);
 
     if (is_refusal(status) && findings->report.problem_total > 0)
         return SHUNT_OK;
@@ -144,7 +151,7 @@ static enum shunt_status check(const struct shunt_plan *plan, const struct verif
     enum shunt_status status = note(findings, "plan_id", check_plan_id(plan, findings));
 
     if (status == SHUNT_OK)
-        status = check_rules(plan, findings);
+        status = check_rules(plan, o, findings);
     if (status == SHUNT_OK && findings->own_rule == NULL)
         status = note(findings, "layout", check_layouts(plan, o, findings));
     if (status != SHUNT_OK)

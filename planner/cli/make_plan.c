@@ -5,14 +5,16 @@
 
 #include "emit/file.h"
 #include "shunt/verify.h"
+#include "shunt/workers.h"
 
-static enum shunt_status prove(const struct shunt_plan *plan, struct shunt_err *err)
+static enum shunt_status prove(const struct shunt_plan *plan, uint32_t threads, struct shunt_err *err)
 {
     struct shunt_err why;
     struct shunt_verify_report *found = malloc(sizeof(*found));
     if (found == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
-    enum shunt_status status = shunt_plan_verify(plan, found, &why);
+    enum shunt_status status =
+        shunt_plan_verify_shared(plan, threads > 0 ? threads : shunt_default_workers(), found, &why);
     free(found);
     if (status == SHUNT_ERR_NOMEM)
         return shunt_fail(err, status, "%s", why.text);
@@ -39,7 +41,7 @@ enum shunt_status make_plan(const struct compile_options *options, const struct 
     if (status == SHUNT_OK)
         status = shunt_plan_open_memory(made.bytes, size, &made.plan, err);
     if (status == SHUNT_OK && verify)
-        status = prove(made.plan, err);
+        status = prove(made.plan, options->threads, err);
     if (status == SHUNT_OK)
         status = file_write(path, made.bytes, size, err);
     if (status == SHUNT_OK)

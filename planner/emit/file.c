@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "emit/digest.h"
+#include "emit/parts.h"
 #include "shunt/plan.h"
 
 typedef VEC(unsigned char) byte_vec;
@@ -39,7 +41,7 @@ struct file {
     const struct file_input *input;
     struct shunt_plan_section sections[SHUNT_PLAN_SECTION_COUNT];
     byte_vec strings, dims;
-    unsigned char **parts; /* by device */
+    struct parts parts;
     size_t parts_size;
     struct shunt_plan_tensor *tensors;
     struct shunt_plan_device *devices;
@@ -97,31 +99,6 @@ static void add_part_figures(struct file *file, uint32_t device, const struct pa
     summary->ops += figures->ops;
 }
 
-struct part_work {
-    struct file *file;
-    const struct part_input *input;
-    uint32_t device;
-    struct part_figures *figures;
-    size_t size;
-};
-
-static void make_part(struct arena *scratch, void *context)
-{
-    struct part_work *work = context;
-    work->file->parts[work->device] =
-        part_emit(scratch, work->file->arena, work->input, work->device, &work->size, work->figures);
-}
-
-static void emit_part(struct file *file, const struct part_input *input, uint32_t device,
-                      struct part_figures *figures_out)
-{
-    struct part_work work = {.file = file, .input = input, .device = device, .figures = figures_out};
-    arena_with_scratch(file->arena, make_part, &work);
-    file->devices[device].part_offset = file->parts_size; /* from the start of the section, for now */
-    file->devices[device].part_bytes = work.size;
-    file->parts_size += work.size;
-}
-
 /** How far the cap of a device is below that of all. */
 static uint32_t count_short(const struct problem *problem, uint32_t device)
 {
@@ -131,37 +108,33 @@ static uint32_t count_short(const struct problem *problem, uint32_t device)
     return (uint32_t)((problem->cap - memory + SHUNT_PLAN_SHORT_BYTES - 1) / SHUNT_PLAN_SHORT_BYTES);
 }
 
-static void emit_parts(struct file *file, const struct lowered *lowered)
+/** Make the parts. @return false when memory ran out; parts_finish() all the same */
+static bool emit_parts(struct file *file, const struct lowered *lowered)
 {
     const struct world *world = file->input->route->world;
-    uint32_t items = file->input->route->space->item_count;
-    const struct part_input input = {.problem = file->input->problem,
-                                     .rounds = &file->input->schedule->rounds,
-                                     .lowered = lowered,
-                                     .message_bytes = ARENA_NEW(file->arena, uint64_t, world->device_count),
-                                     .send_base = ARENA_NEW(file->arena, uint64_t, world->device_count),
-                                     .recv_base = ARENA_NEW(file->arena, uint64_t, world->device_count),
-                                     .peers = ARENA_NEW(file->arena, uint32_t, world->device_count),
-                                     .from_buffer = ARENA_NEW(file->arena, uint32_t, items),
-                                     .to_buffer = ARENA_NEW(file->arena, uint32_t, items)};
-    file->devices = ARENA_NEW(file->arena, struct shunt_plan_device, world->device_count);
-    file->parts = ARENA_NEW(file->arena, unsigned char *, world->device_count);
+    const struct part_input input = {
+        .problem = file->input->problem, .rounds = &file->input->schedule->rounds, .lowered = lowered};
+    if (!parts_emit(file->arena, &input, file->input->threads, &file->parts))
+        return false;
     file->summary.rollback_until_round = input.rounds->round_count;
     for (uint32_t d = 0; d < world->device_count; d++) {
         struct shunt_plan_device *device = &file->devices[d];
-        struct part_figures figures;
-        emit_part(file, &input, d, &figures);
+        const struct part_made *made = &file->parts.made[d];
+        device->part_offset = made->offset; /* from the start of the section, for now */
+        device->part_bytes = made->size;
         device->id = world->devices[d].id;
         device->node = world->devices[d].node;
         device->from_rank = world->devices[d].from_rank;
         device->to_rank = world->devices[d].to_rank;
-        device->part_crc32c = shunt_crc32c(0, file->parts[d], device->part_bytes);
-        device->from_bytes = figures.from_bytes;
-        device->to_bytes = figures.to_bytes;
-        device->peak_bytes = figures.peak_bytes;
+        device->part_crc32c = made->crc32c;
+        device->from_bytes = made->figures.from_bytes;
+        device->to_bytes = made->figures.to_bytes;
+        device->peak_bytes = made->figures.peak_bytes;
         device->cap_short = count_short(file->input->problem, d);
-        add_part_figures(file, d, &figures);
+        add_part_figures(file, d, &made->figures);
+        file->parts_size += made->size;
     }
+    return true;
 }
 
 /** The statement about chosen devices; 0: the new ranks are where the layout says. */
@@ -246,8 +219,7 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
             memcpy(bytes + section->offset, contents[i].bytes, section->bytes);
         section->crc32c = shunt_crc32c(0, bytes + section->offset, align(section->bytes));
     }
-    for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
-        memcpy(bytes + file->devices[d].part_offset, file->parts[d], file->devices[d].part_bytes);
+    parts_move(&file->parts, file->input->threads, bytes + file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset);
 }
 
 /** The least version that has what the plan uses: older executors replay what they can. */
@@ -266,7 +238,21 @@ static size_t summary_bytes(const struct file *file)
     return bytes[version_minor(file)];
 }
 
-/** The file, without its header. @return NULL when memory runs out */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/** Memory for a file whose parts begin at an offset, zero up to there: a large one in large pages, which is quicker. */
+static unsigned char *new_bytes(size_t size, size_t parts_offset)
+{
+    void *bytes = NULL;
+    if (posix_memalign(&bytes, size >= HUGE_PAGE ? HUGE_PAGE : 16, size) != 0)
+        return NULL;
+    if (size >= HUGE_PAGE)
+        madvise(bytes, size, MADV_HUGEPAGE); /* as good as it gets */
+    memset(bytes, 0, parts_offset);
+    return bytes;
+}
+
+/** The file, without its header, from parts that are given back. @return NULL when memory runs out */
 static unsigned char *write_sections(struct file *file, size_t *size_out)
 {
     const struct route *route = file->input->route;
@@ -281,7 +267,7 @@ static unsigned char *write_sections(struct file *file, size_t *size_out)
         {SHUNT_SECTION_PARTS, NULL, file->parts_size, 1},
     };
     *size_out = place_sections(file, contents);
-    unsigned char *bytes = calloc(1, *size_out);
+    unsigned char *bytes = new_bytes(*size_out, file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset);
     if (bytes != NULL)
         copy_sections(file, contents, bytes);
     return bytes;
@@ -334,12 +320,14 @@ enum shunt_status file_assemble(struct arena *arena, const struct file_input *in
     list_tensors(&file);
     const struct lowered *lowered = lower_build(arena, input->problem, &input->schedule->rounds);
     const struct timing timing = timing_compute(arena, input->problem, &input->schedule->rounds, lowered);
-    emit_parts(&file, lowered);
     fill_summary(&file, &timing);
-    size_t size;
-    unsigned char *bytes = write_sections(&file, &size);
+    file.devices = ARENA_NEW(arena, struct shunt_plan_device, input->route->world->device_count);
+    /* from here on nothing is allocated in the arena, which could not give the parts back */
+    size_t size = 0;
+    unsigned char *bytes = emit_parts(&file, lowered) ? write_sections(&file, &size) : NULL;
+    parts_finish(&file.parts);
     if (bytes == NULL)
-        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %zu bytes", size);
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %zu bytes", file.parts_size);
     enum shunt_status status = seal(&file, bytes, size, err);
     if (status != SHUNT_OK) {
         free(bytes);

@@ -16,6 +16,7 @@ struct file_input {
     const struct route *route;
     const struct problem *problem;
     const struct schedule *schedule;
+    uint32_t threads; /* to make parts with, at least 1; the bytes do not depend on it */
 };
 
 /**

@@ -41,6 +41,17 @@ static void part_init(struct part *part, struct arena *arena, const struct part_
     intern_init(&part->corners, arena, sizeof(struct shunt_plan_corner));
 }
 
+void part_add_scratch(struct arena *arena, struct part_input *input)
+{
+    const struct route *route = input->problem->route;
+    input->message_bytes = ARENA_NEW(arena, uint64_t, route->world->device_count);
+    input->send_base = ARENA_NEW(arena, uint64_t, route->world->device_count);
+    input->recv_base = ARENA_NEW(arena, uint64_t, route->world->device_count);
+    input->peers = ARENA_NEW(arena, uint32_t, route->world->device_count);
+    input->from_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
+    input->to_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
+}
+
 struct table {
     const void *records;
     size_t bytes;

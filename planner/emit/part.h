@@ -19,12 +19,15 @@ struct part_input {
     const struct problem *problem;
     const struct rounds *rounds;
     const struct lowered *lowered;
-    /* scratch that all parts share, as one for each would make the whole grow with the square of the devices */
+    /* scratch that all parts of a worker share, as one for each would make the whole grow with the square of the devices */
     uint64_t *message_bytes;           /* by device, zero */
     uint64_t *send_base, *recv_base;   /* by peer: start of its message of the open round in the slot */
     uint32_t *peers;                   /* of the message group at hand */
     uint32_t *from_buffer, *to_buffer; /* by item, zero: buffer + 1 */
 };
+
+/** Give an input scratch of its own. */
+void part_add_scratch(struct arena *arena, struct part_input *input);
 
 /**
  * Make the part of `device`, padded to the alignment.

@@ -29,6 +29,19 @@ void arena_finish(struct arena *arena)
     }
 }
 
+void arena_clear(struct arena *arena)
+{
+    struct arena_block *open = arena->blocks;
+    if (open == NULL)
+        return;
+    arena->blocks = open->next;
+    arena_finish(arena);
+    memset(open->bytes, 0, open->used);
+    open->used = 0;
+    open->next = NULL;
+    arena->blocks = open;
+}
+
 static struct arena_block *add_block(struct arena *arena, size_t bytes)
 {
     size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;

@@ -31,6 +31,8 @@ struct arena {
 void arena_init(struct arena *arena);
 /** Give everything back. */
 void arena_finish(struct arena *arena);
+/** Empty it, and keep a block for what comes next; no work may be under way with it. */
+void arena_clear(struct arena *arena);
 
 /** count * size zeroed bytes, 16-byte aligned; never NULL. */
 void *arena_alloc(struct arena *arena, size_t count, size_t size);

@@ -55,7 +55,7 @@ static enum shunt_status add_and_replay(struct verifier *v, uint32_t device)
     return st == SHUNT_OK ? replay_device(v, device) : st;
 }
 
-static enum shunt_status walk(struct verifier *v)
+static enum shunt_status walk(struct verifier *v, uint32_t threads)
 {
     uint32_t count = v->header->device_count;
     v->device_peaks = schema_alloc(count, sizeof(*v->device_peaks));
@@ -64,8 +64,12 @@ static enum shunt_status walk(struct verifier *v)
     enum shunt_status st = vranks_check(v);
     if (st == SHUNT_OK)
         st = vspace_open(v);
-    if (st == SHUNT_OK)
-        st = vparts_read_all(v, v->digest.active ? add_and_replay : vspace_add);
+    if (st == SHUNT_OK && !vparts_open(v))
+        st = SHUNT_ERR_NOMEM;
+    if (st == SHUNT_OK && threads > 1)
+        st = vshared_replay(v, threads, add_and_replay);
+    else if (st == SHUNT_OK)
+        st = vparts_read(v, 0, count, v->digest.active ? add_and_replay : vspace_add);
     for (uint32_t d = 0; d < count && st == SHUNT_OK && !v->digest.active; d++)
         st = replay_device(v, d);
     if (st != SHUNT_OK || !v->all_readable)
@@ -96,9 +100,9 @@ static void finish(struct verifier *v)
     free(v->device_peaks);
 }
 
-/* Walk with or without digests. */
+/* Walk with or without digests; several threads need them. */
 static enum shunt_status attempt(struct verifier *v, const struct shunt_plan *plan, struct shunt_verify_report *report,
-                                 bool by_digest, struct shunt_err *err)
+                                 bool by_digest, uint32_t threads, struct shunt_err *err)
 {
     *v = (struct verifier){
         .plan = plan, .header = shunt_plan_get_header(plan), .summary = shunt_plan_get_summary(plan), .report = report};
@@ -106,7 +110,7 @@ static enum shunt_status attempt(struct verifier *v, const struct shunt_plan *pl
     v->figures.rollback_until_round = v->header->round_count;
     if (by_digest && !vdigest_begin(&v->digest))
         return shunt_fail(err, SHUNT_ERR_IO, "verify: no random numbers");
-    enum shunt_status st = walk(v);
+    enum shunt_status st = walk(v, by_digest ? threads : 1);
     fill_report(v);
     finish(v);
     if (v->status != SHUNT_OK)
@@ -114,14 +118,26 @@ static enum shunt_status attempt(struct verifier *v, const struct shunt_plan *pl
     return st == SHUNT_OK ? st : shunt_fail(err, st, "verify: out of memory");
 }
 
+/* Threads are worth their while from a plan of so many parts of what may be held on. */
+#define SHARED_FROM 64
+
 enum shunt_status shunt_plan_verify(const struct shunt_plan *plan, struct shunt_verify_report *report_out,
                                     struct shunt_err *err)
 {
+    return shunt_plan_verify_shared(plan, 1, report_out, err);
+}
+
+enum shunt_status shunt_plan_verify_shared(const struct shunt_plan *plan, uint32_t threads,
+                                           struct shunt_verify_report *report_out, struct shunt_err *err)
+{
     struct verifier v;
-    bool large = shunt_plan_get_header(plan)->file_bytes > schema_verify_keep_bytes;
-    enum shunt_status st = attempt(&v, plan, report_out, large, err);
-    if (st == SHUNT_OK && large && (report_out->problem_total > 0 || !vdigest_agrees(&v.digest)))
-        st = attempt(&v, plan, report_out, false, err);
+    uint64_t bytes = shunt_plan_get_header(plan)->file_bytes;
+    bool shared = threads > 1 && bytes > schema_verify_keep_bytes / SHARED_FROM;
+    bool by_digest = shared || bytes > schema_verify_keep_bytes;
+    enum shunt_status st = attempt(&v, plan, report_out, by_digest, shared ? threads : 1, err);
+    bool sound = st == SHUNT_OK && report_out->problem_total == 0 && (!by_digest || vdigest_agrees(&v.digest));
+    if (!sound && by_digest && (shared || st == SHUNT_OK))
+        st = attempt(&v, plan, report_out, false, 1, err);
     if (st != SHUNT_OK || report_out->problem_total == 0)
         return st;
     return shunt_fail(err, SHUNT_ERR_VERIFY, "%s", report_out->problems[0].text);

@@ -15,11 +15,14 @@ bool vbox_set_begin(struct vbox_set *set)
 static uint64_t hash_box(const struct vbox_set *set, const struct vbox *box)
 {
     uint64_t words[2 * SHUNT_MAX_DIMS];
-    for (int d = 0; d < SHUNT_MAX_DIMS; d++) {
-        words[d] = (uint64_t)box->lo[d];
-        words[SHUNT_MAX_DIMS + d] = (uint64_t)box->hi[d];
+    uint32_t used = 0; /* words; the last dimensions of most are 1 element long, from 0 */
+    for (uint32_t d = 0; d < SHUNT_MAX_DIMS; d++) {
+        words[2 * d] = (uint64_t)box->lo[d];
+        words[2 * d + 1] = (uint64_t)box->hi[d];
+        if (box->lo[d] != 0 || box->hi[d] != 1)
+            used = 2 * d + 2;
     }
-    return vsip_words(set->key, words, 2 * SHUNT_MAX_DIMS);
+    return vsip_words(set->key, words, used);
 }
 
 /* The slot of a box: its own, or the empty one where it belongs. */

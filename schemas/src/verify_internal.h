@@ -133,8 +133,14 @@ struct vtext vtext_ranks(const struct verifier *v, uint32_t device);
  */
 extern uint64_t schema_verify_keep_bytes;
 
-/** Read all parts in turn; one that does not read is a problem, not an error. `visit` sees those that do. */
-enum shunt_status vparts_read_all(struct verifier *v, enum shunt_status (*visit)(struct verifier *v, uint32_t device));
+/** Before the first part is read. False if out of memory. */
+bool vparts_open(struct verifier *v);
+/**
+ * Read the parts of devices [begin, end) in turn; one that does not read is a problem, not an error. `visit` sees those
+ * that do.
+ */
+enum shunt_status vparts_read(struct verifier *v, uint32_t begin, uint32_t end,
+                              enum shunt_status (*visit)(struct verifier *v, uint32_t device));
 
 /**
  * Have a readable part and its indices in memory; those of `also` (VNONE: of none), which are, stay.
@@ -142,6 +148,7 @@ enum shunt_status vparts_read_all(struct verifier *v, enum shunt_status (*visit)
  * @return false if that failed; v->status and v->err then say why, and nothing is held any more
  */
 bool vparts_hold(struct verifier *v, uint32_t device, uint32_t also);
+void vparts_drop_all(struct verifier *v);
 void vparts_finish(struct verifier *v);
 
 /* ---- verify_digest.c */
@@ -166,6 +173,8 @@ void vdigest_piece(struct vdigest *digest, struct vdigest_message *message, cons
 /** Add a message whose pieces have all come to the sum of its direction. */
 void vdigest_message(struct vdigest *digest, const struct vdigest_message *message, uint32_t direction);
 bool vdigest_agrees(const struct vdigest *digest);
+/** Add what another one has seen under the same keys. */
+void vdigest_merge(struct vdigest *digest, const struct vdigest *other);
 
 /* ---- verify_index.c */
 
@@ -192,6 +201,8 @@ enum shunt_status vmemory_check(struct vreplay *replay);
 enum shunt_status vspace_open(struct verifier *v);
 enum shunt_status vspace_add(struct verifier *v, uint32_t device);
 enum shunt_status vspace_check(struct verifier *v);
+/** Add what another one has seen. */
+enum shunt_status vspace_merge(struct verifier *v, const struct verifier *other);
 void vspace_close(struct verifier *v);
 enum shunt_status vranks_check(struct verifier *v);
 void vsummary_check(struct verifier *v);
@@ -206,6 +217,12 @@ struct vsource {
 
 /** Report a source and a target that are not the same elements, or not cast as they should. Shapes are the same. */
 void vops_compare(struct vreplay *replay, uint32_t round, uint32_t op, const struct vsource *source);
+
+/* ---- verify_shared.c */
+
+/** Read and replay all parts by digest, by so many threads. A failure may have another reason when it is tried again. */
+enum shunt_status vshared_replay(struct verifier *v, uint32_t threads,
+                                 enum shunt_status (*visit)(struct verifier *v, uint32_t device));
 
 /* ---- small things shared by the stages */
 

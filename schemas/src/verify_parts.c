@@ -80,14 +80,19 @@ bool vparts_hold(struct verifier *v, uint32_t device, uint32_t also)
     return v->status == SHUNT_OK;
 }
 
-enum shunt_status vparts_read_all(struct verifier *v, enum shunt_status (*visit)(struct verifier *v, uint32_t device))
+bool vparts_open(struct verifier *v)
 {
-    uint32_t count = v->header->device_count;
     v->newest = v->oldest = VNONE;
-    v->parts = schema_alloc(count, sizeof(*v->parts));
-    enum shunt_status st = v->parts != NULL ? SHUNT_OK : SHUNT_ERR_NOMEM;
+    v->parts = schema_alloc(v->header->device_count, sizeof(*v->parts));
     v->all_readable = true;
-    for (uint32_t d = 0; d < count && st == SHUNT_OK; d++) {
+    return v->parts != NULL;
+}
+
+enum shunt_status vparts_read(struct verifier *v, uint32_t begin, uint32_t end,
+                              enum shunt_status (*visit)(struct verifier *v, uint32_t device))
+{
+    enum shunt_status st = SHUNT_OK;
+    for (uint32_t d = begin; d < end && st == SHUNT_OK; d++) {
         v->parts[d].readable = vparts_hold(v, d, VNONE);
         if (v->parts[d].readable) {
             st = visit(v, d);
@@ -102,9 +107,14 @@ enum shunt_status vparts_read_all(struct verifier *v, enum shunt_status (*visit)
     return st;
 }
 
-void vparts_finish(struct verifier *v)
+void vparts_drop_all(struct verifier *v)
 {
     while (v->parts != NULL && v->oldest != VNONE)
         drop(v, v->oldest);
+}
+
+void vparts_finish(struct verifier *v)
+{
+    vparts_drop_all(v);
     free(v->parts);
 }

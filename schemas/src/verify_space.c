@@ -162,6 +162,36 @@ enum shunt_status vspace_add(struct verifier *v, uint32_t device)
     return SHUNT_OK;
 }
 
+/* Buffers of a tensor and state that say unlike things may lie on either side of the border. */
+static void merge_made(struct verifier *v, const struct vspace *from)
+{
+    struct vspace *space = v->space;
+    for (uint32_t s = 0; s < SHUNT_STATE_COUNT; s++)
+        space->on_new_side[s] = space->on_new_side[s] || from->on_new_side[s];
+    for (uint64_t i = 0; i < space->group_count / 2; i++) {
+        if (from->made[i].seen && !space->made[i].seen)
+            space->made[i] = from->made[i];
+        else if (from->made[i].seen && memcmp(&space->made[i], &from->made[i], sizeof(from->made[i])) != 0)
+            vproblem(v, SHUNT_RULE_COORDINATE, VNONE, VNONE, "a tensor is made from unlike things");
+    }
+}
+
+enum shunt_status vspace_merge(struct verifier *v, const struct verifier *other)
+{
+    const struct vspace *from = other->space;
+    uint32_t *number = schema_alloc(from->boxes.list.count, sizeof(*number));
+    bool ok = number != NULL;
+    merge_made(v, from);
+    for (size_t i = 0; i < from->boxes.list.count && ok; i++)
+        ok = vbox_set_add(&v->space->boxes, &from->boxes.list.at[i], &number[i]);
+    for (uint64_t group = 0; group < from->group_count && ok; group++) {
+        for (uint32_t at = from->heads[group]; at != 0 && ok; at = from->entries[at - 1].next)
+            ok = add_box(v->space, group, number[from->entries[at - 1].box]);
+    }
+    free(number);
+    return ok ? SHUNT_OK : SHUNT_ERR_NOMEM;
+}
+
 static int compare_boxes(const void *a, const void *b)
 {
     return memcmp(a, b, sizeof(struct vbox));

@@ -181,6 +181,23 @@ static void same_input_same_bytes(void)
     release(&b);
 }
 
+/** Parts are made by several threads, in any order. */
+static void threads_do_not_show(void)
+{
+    const uint32_t threads[] = {1, 2, 5, 64};
+    struct compiled one = {0};
+    for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++) {
+        struct compiled compiled =
+            compile("llama-3-70b-tp8-pp4", "llama-3-70b-tp4-pp8", (struct compile_options){.threads = threads[i]});
+        CHECK_MSG(compiled.status == SHUNT_OK, "%s", compiled.err.text);
+        CHECK_MSG(i == 0 || (compiled.size == one.size && memcmp(compiled.bytes, one.bytes, one.size) == 0),
+                  "%u threads", threads[i]);
+        release(i == 0 ? &(struct compiled){0} : &compiled);
+        one = i == 0 ? compiled : one;
+    }
+    release(&one);
+}
+
 static void unlike_models_are_refused(void)
 {
     struct compiled compiled = compile("gpt2-tp4-pp2", "llama-3-8b-tp2-pp4", (struct compile_options){0});
@@ -258,11 +275,9 @@ static void messages_say_where(void)
 }
 
 static const struct test_case cases[] = {
-    {"built-in moves verify", moves_verify},
-    {"caps are law", caps_are_law},
-    {"staging is respected", staging_is_respected},
-    {"same input, same bytes", same_input_same_bytes},
-    {"unlike models are refused", unlike_models_are_refused},
+    {"built-in moves verify", moves_verify},        {"caps are law", caps_are_law},
+    {"staging is respected", staging_is_respected}, {"same input, same bytes", same_input_same_bytes},
+    {"threads do not show", threads_do_not_show},   {"unlike models are refused", unlike_models_are_refused},
     {"messages say where", messages_say_where},
 };
 TEST_MAIN(cases)

@@ -12,7 +12,8 @@
 
 static struct shunt_verify_report report;
 
-/* The same, as if the plan were too large to be held: by digests first, and then with every part dropped at once. */
+/* The same, as if the plan were too large to be held: by digests first, by one thread or several, and then with every
+ * part dropped at once. */
 static inline void verify_as_large(const struct shunt_plan *plan, enum shunt_status want,
                                    const struct shunt_err *want_err)
 {
@@ -20,10 +21,12 @@ static inline void verify_as_large(const struct shunt_plan *plan, enum shunt_sta
     struct shunt_err err = {""};
     uint64_t keep = schema_verify_keep_bytes;
     schema_verify_keep_bytes = 0;
-    CHECK_EQ_U64(shunt_plan_verify(plan, &large, &err), want);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        CHECK_EQ_U64(shunt_plan_verify_shared(plan, threads, &large, &err), want);
+        CHECK_STR(err.text, want_err->text);
+        CHECK(memcmp(&large, &report, sizeof(report)) == 0);
+    }
     schema_verify_keep_bytes = keep;
-    CHECK_STR(err.text, want_err->text);
-    CHECK(memcmp(&large, &report, sizeof(report)) == 0);
 }
 
 static inline enum shunt_status verify_image(const struct image *image, struct shunt_err *err)

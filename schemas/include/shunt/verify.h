@@ -61,6 +61,10 @@ struct shunt_verify_report {
 SHUNT_API enum shunt_status shunt_plan_verify(const struct shunt_plan *plan, struct shunt_verify_report *report_out,
                                               struct shunt_err *err);
 
+/** The same, by at most so many threads: only how soon it is done depends on their number. */
+SHUNT_API enum shunt_status shunt_plan_verify_shared(const struct shunt_plan *plan, uint32_t threads,
+                                                     struct shunt_verify_report *report_out, struct shunt_err *err);
+
 /** Short name ("coverage") and one-line text of a rule; never NULL for a listed rule. */
 SHUNT_API const char *shunt_verify_rule_name(enum shunt_verify_rule rule);
 SHUNT_API const char *shunt_verify_rule_text(enum shunt_verify_rule rule);
