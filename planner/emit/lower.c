@@ -21,11 +21,12 @@ static void lower_unit(const struct problem *problem, const struct unit *unit, u
                        struct transfer_array *out)
 {
     const struct job *job = &problem->jobs[unit->job];
-    const struct route_type *type = &problem->route->types[job->type];
+    const struct chunk chunk = rounds_chunk(problem, job, &unit->chunking, unit->chunk);
+    const struct route_type *type = chunk.type;
     for (uint32_t p = 0; p < type->piece_count; p++) {
-        const struct route_piece *piece = &type->pieces[p];
-        if (!unit_has_piece(&unit->chunking, unit->chunk, piece))
+        if (!chunk_has_piece(&chunk, p))
             continue;
+        const struct route_piece *piece = &type->pieces[p];
         struct transfer transfer = {.round = round,
                                     .source = route_source(type, job->index, p),
                                     .taker = piece->taker,

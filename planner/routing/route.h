@@ -44,7 +44,6 @@ struct route_member {
 struct route_piece {
     const struct route_cell *cell;
     uint32_t taker;           /* device */
-    uint32_t spread;          /* unlike for pieces that share a device (spread.h): deals them into groups */
     bool fresh;               /* a local copy from the new buffer of what the item is derived from */
     uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
     const uint32_t *candidates;
@@ -69,6 +68,7 @@ struct route_type {
     struct route_member *owners; /* ascending device: old holders of the items; the givers, unless derived */
     struct route_member *takers; /* ascending device: new holders of the items */
     struct route_piece *pieces;
+    uint32_t *spreads; /* by piece, unlike for pieces that share a device (spread.h): deals them into groups */
     uint32_t *sources; /* device that sends, by [index in items][piece]; the taker itself for a local copy */
 };
 

@@ -67,11 +67,12 @@ static void clear(struct spreader *spreader, const struct route_type *type)
 void spread_pieces(struct arena *arena, struct spreader *spreader, struct route_type *type)
 {
     make_room(arena, spreader, type);
+    type->spreads = ARENA_NEW(arena, uint32_t, type->piece_count);
     for (uint32_t p = 0; p < type->piece_count; p++) {
         uint64_t *a = colours_of(spreader, likely_source(type, p)), *b = colours_of(spreader, type->pieces[p].taker);
         uint32_t colour = first_free(a, b, spreader->words);
         bool all_taken = colour == spreader->words * 64;
-        type->pieces[p].spread = all_taken ? colour + p : colour;
+        type->spreads[p] = all_taken ? colour + p : colour;
         if (all_taken)
             continue;
         a[colour / 64] |= UINT64_C(1) << colour % 64;

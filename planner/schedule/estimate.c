@@ -17,7 +17,7 @@ static void add_unit(struct arena *arena, struct meter *meter, struct pairs *pai
     const struct chunk chunk = rounds_chunk(problem, &problem->jobs[unit->job], &unit->chunking, unit->chunk);
     struct port_use use;
     for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
-        if (!ports_piece(&chunk, p, &use))
+        if (!chunk_has_piece(&chunk, p) || !ports_piece(&chunk, p, &use))
             continue;
         bool local = use.source == use.taker;
         uint64_t message = local ? 0 : pairs_extend(arena, pairs, use.source, use.taker, round, use.wire);

@@ -254,8 +254,22 @@ static void run_job(struct potential *potential, uint32_t j)
     potential->touched[potential->run++ % REMEMBERED] = potential->mask[j];
 }
 
-/** Kinds that still have jobs. Beyond this many, each step looks at a moving sample only. */
-#define SAMPLE_KINDS 384u
+/** Kinds that still have jobs: beyond some hundred, each step looks at a moving sample only. */
+#define MOST_SAMPLED   384u
+#define FEWEST_SAMPLED 16u
+
+/** Memory entries, and jobs at so many each, that are looked at in all: more of them make for smaller samples. */
+#define ENTRIES_WEIGHED 60000000u
+#define ENTRIES_PER_JOB 4u
+
+static uint32_t sample_kinds(const struct problem *problem)
+{
+    uint64_t entries = 1;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        entries += problem->jobs[j].memory_count + ENTRIES_PER_JOB;
+    uint64_t sample = ENTRIES_WEIGHED / entries;
+    return sample < FEWEST_SAMPLED ? FEWEST_SAMPLED : sample > MOST_SAMPLED ? MOST_SAMPLED : (uint32_t)sample;
+}
 
 static bool is_blocked(const struct potential *potential, uint32_t j)
 {
@@ -290,13 +304,13 @@ uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, u
     potential_init(arena, problem, &potential);
     uint32_t *order = ARENA_NEW(arena, uint32_t, problem->job_count);
     uint32_t *open = ARENA_NEW(arena, uint32_t, kinds.count);
-    uint32_t open_count = kinds.count, begin = 0;
+    uint32_t open_count = kinds.count, begin = 0, sample = sample_kinds(problem);
     for (uint32_t k = 0; k < kinds.count; k++)
         open[k] = k;
     for (uint32_t n = 0; n < problem->job_count; n++) {
-        bool all = open_count <= SAMPLE_KINDS;
-        uint32_t place = best_kind(&potential, &kinds, open, open_count, all ? 0 : begin % open_count,
-                                   all ? open_count : SAMPLE_KINDS);
+        bool all = open_count <= sample;
+        uint32_t place =
+            best_kind(&potential, &kinds, open, open_count, all ? 0 : begin % open_count, all ? open_count : sample);
         if (place == UINT32_MAX) /* what they wait for is elsewhere */
             place = best_kind(&potential, &kinds, open, open_count, 0, open_count);
         struct kind *kind = &kinds.kinds[open[place]];
@@ -305,7 +319,7 @@ uint32_t *order_least_peak(struct arena *arena, const struct problem *problem, u
         run_job(&potential, order[n]);
         if (kind->next == kind->count) /* keep the rest in order: ties go to the earlier job */
             memmove(&open[place], &open[place + 1], (--open_count - place) * sizeof(*open));
-        begin += SAMPLE_KINDS / 4;
+        begin += sample / 4;
     }
     return order;
 }

@@ -17,8 +17,8 @@ uint32_t *order_mixed(struct arena *arena, const struct problem *problem);
  *     sum over devices of exp(60 (memory - limit) / limit),  limit = max(from, to) over devices
  * least per byte, among those that do not raise the peak reached so far; when all do, the one
  * that raises it least. Ties go to the earlier job. One job per kind (the next of its type and
- * element size) is a candidate at a time; when there are more kinds than a few hundred, each step
- * weighs a moving sample of them.
+ * element size) is a candidate at a time; when there are more kinds than a few hundred, or fewer in a large
+ * problem, each step weighs a moving sample of them.
  *
  * @param peak_out  by device: most bytes of buffers live when jobs run one after the other in
  *                  this order (unread buffers already gone), each releasing before the next allocates

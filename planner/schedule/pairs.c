@@ -57,11 +57,13 @@ void pairs_add_unit(struct arena *arena, struct pairs *pairs, const struct probl
                     uint32_t round, uint32_t *messages)
 {
     const struct job *job = &problem->jobs[unit->job];
-    const struct route_type *type = &problem->route->types[job->type];
+    const struct chunk chunk = rounds_chunk(problem, job, &unit->chunking, unit->chunk);
+    const struct route_type *type = chunk.type;
     for (uint32_t p = 0; p < type->piece_count; p++) {
+        if (!chunk_has_piece(&chunk, p))
+            continue;
         uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
-        if (source == taker || !unit_has_piece(&unit->chunking, unit->chunk, &type->pieces[p]) ||
-            !pairs_add(arena, pairs, source, taker, round))
+        if (source == taker || !pairs_add(arena, pairs, source, taker, round))
             continue;
         messages[source]++;
         messages[taker]++;

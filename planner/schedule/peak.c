@@ -51,19 +51,19 @@ static void track_bytes(struct tracker *tracker, const struct unit *unit, uint32
 static void track_unit(struct tracker *tracker, const struct unit *unit, uint32_t round)
 {
     const struct job *job = &tracker->problem->jobs[unit->job];
-    const struct route_type *type = &tracker->problem->route->types[job->type];
-    uint32_t slices = unit->chunking.slices;
+    const struct chunk chunk = rounds_chunk(tracker->problem, job, &unit->chunking, unit->chunk);
+    const struct route_type *type = chunk.type;
     if (tracker->first_round[unit->job] == 0)
         tracker->first_round[unit->job] = round + 1;
     for (uint32_t m = 0; m < job->memory_count; m++)
         tracker->place[job->memory[m].device] = m + 1;
     for (uint32_t p = 0; p < type->piece_count; p++) {
-        const struct route_cell *cell = type->pieces[p].cell;
-        if (!unit_has_piece(&unit->chunking, unit->chunk, &type->pieces[p]))
+        if (!chunk_has_piece(&chunk, p))
             continue;
+        const struct route_cell *cell = type->pieces[p].cell;
         int64_t elements = cell->elements;
-        if (slices > 1) {
-            struct box slice = box_slice(&cell->box, unit->chunk % slices, slices);
+        if (chunk.slices > 1) {
+            struct box slice = box_slice(&cell->box, chunk.slice, chunk.slices);
             elements = box_volume(&slice);
         }
         if (elements > 0)

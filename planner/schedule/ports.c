@@ -66,11 +66,9 @@ bool ports_write_host(const struct route *route, uint32_t item)
     return side_tier(route->to, item) == CFG_TIER_HOST;
 }
 
-/** Elements of a piece in a chunk. */
+/** Elements of a piece that takes part in a chunk. */
 static uint64_t chunk_elements(const struct chunk *chunk, const struct route_piece *piece)
 {
-    if (chunk->groups > 1 && piece->spread % chunk->groups != chunk->group)
-        return 0;
     if (chunk->slices == 1)
         return (uint64_t)piece->cell->elements;
     struct box slice = box_slice(&piece->cell->box, chunk->slice, chunk->slices);
@@ -104,7 +102,7 @@ void ports_add_unit(struct arena *arena, struct ports *ports, const struct unit 
     const struct chunk chunk = rounds_chunk(problem, &problem->jobs[unit->job], &unit->chunking, unit->chunk);
     struct port_use use;
     for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
-        if (ports_piece(&chunk, p, &use))
+        if (chunk_has_piece(&chunk, p) && ports_piece(&chunk, p, &use))
             ports_add(arena, ports, &use);
     }
 }

@@ -39,6 +39,7 @@ struct chunk rounds_chunk(const struct problem *problem, const struct job *job, 
                           .type = &problem->route->types[job->type],
                           .groups = chunking->groups,
                           .slices = chunking->slices,
+                          .inverse = UINT64_MAX / chunking->groups + 1,
                           .group = chunk / chunking->slices,
                           .slice = chunk % chunking->slices};
 }
@@ -47,7 +48,7 @@ uint64_t rounds_piece_bytes(const struct chunk *at, uint32_t piece_index, uint32
 {
     const struct route_piece *piece = &at->type->pieces[piece_index];
     *source_out = route_source(at->type, at->job->index, piece_index);
-    if (*source_out == piece->taker || (at->groups > 1 && piece->spread % at->groups != at->group))
+    if (*source_out == piece->taker)
         return 0;
     if (at->slices == 1)
         return problem_aligned_bytes(piece->cell->elements, at->job->elem_bytes);
@@ -68,6 +69,8 @@ uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, 
             struct chunk at = rounds_chunk(problem, job, &chunking, c);
             for (int undo = 0; undo < 2; undo++) {
                 for (uint32_t p = 0; p < type->piece_count; p++) {
+                    if (!chunk_has_piece(&at, p))
+                        continue;
                     uint32_t source, taker = type->pieces[p].taker;
                     uint64_t bytes = rounds_piece_bytes(&at, p, &source);
                     if (bytes == 0)
@@ -117,6 +120,8 @@ static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, ui
 {
     struct chunk at = rounds_chunk(builder->problem, &builder->problem->jobs[j], &builder->chunkings[j], chunk);
     for (uint32_t p = 0; p < count; p++) {
+        if (!chunk_has_piece(&at, p))
+            continue;
         uint32_t source, taker = at.type->pieces[p].taker;
         uint64_t bytes = rounds_piece_bytes(&at, p, &source);
         if (take_back) {

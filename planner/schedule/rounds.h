@@ -69,18 +69,26 @@ struct chunk {
     const struct job *job;
     const struct route_type *type;
     uint32_t groups, slices, group, slice;
+    uint64_t inverse; /* 2^64 / groups, rounded up */
 };
 
 struct chunk rounds_chunk(const struct problem *problem, const struct job *job, const struct chunking *chunking,
                           uint32_t chunk);
 
-/** Aligned bytes of a piece in a chunk; 0 when it takes no part, its slice is empty or the copy is local. */
-uint64_t rounds_piece_bytes(const struct chunk *chunk, uint32_t piece_index, uint32_t *source_out);
-
-/** Whether a piece takes part in a chunk. */
-static inline bool unit_has_piece(const struct chunking *chunking, uint32_t chunk, const struct route_piece *piece)
+/**
+ * Whether a piece takes part in a chunk. Most do not where there are groups, so that this is what is asked most: the
+ * remainder of a division by the number of groups, by multiplication (Lemire, Kaser, Kurz 2019).
+ */
+static inline bool chunk_has_piece(const struct chunk *chunk, uint32_t piece)
 {
-    return chunking->groups == 1 || piece->spread % chunking->groups == chunk / chunking->slices;
+    if (chunk->groups == 1)
+        return true;
+    uint64_t fraction = chunk->inverse * chunk->type->spreads[piece];
+    __extension__ typedef unsigned __int128 product;
+    return (uint32_t)((product)fraction * chunk->groups >> 64) == chunk->group;
 }
+
+/** Aligned bytes of a piece that takes part in a chunk; 0 when its slice is empty or the copy is local. */
+uint64_t rounds_piece_bytes(const struct chunk *chunk, uint32_t piece_index, uint32_t *source_out);
 
 #endif

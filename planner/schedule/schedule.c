@@ -148,7 +148,7 @@ static uint64_t slot_bytes(const struct common *common, const struct strategy *s
 }
 
 static bool run_balanced(struct arena *arena, struct common *common, const struct strategy *strategy, uint64_t cap,
-                         struct rounds *rounds_out)
+                         struct rounds *rounds_out, uint64_t *peak_out)
 {
     uint64_t slot = slot_bytes(common, strategy, cap);
     uint64_t chunk = slot / 16 > common->least_chunk ? slot / 16 : common->least_chunk;
@@ -160,18 +160,19 @@ static bool run_balanced(struct arena *arena, struct common *common, const struc
     if (strategy->depth * common->largest_least_slot > common->problem->staging ||
         !balance_build(arena, common->problem, &options, rounds_out))
         return false;
-    return peak_of_rounds(arena, common->problem, rounds_out) <= cap;
+    *peak_out = peak_of_rounds(arena, common->problem, rounds_out);
+    return *peak_out <= cap;
 }
 
 static bool run_strategy(struct arena *arena, struct common *common, const struct strategy *strategy, uint64_t cap,
-                         struct rounds *rounds_out)
+                         struct rounds *rounds_out, uint64_t *peak_out)
 {
     struct problem problem = *common->problem;
     problem.cap = cap;
     if (strategy->hold_old && common->both_sides > cap)
         return false;
     if (strategy->order == NO_ORDER)
-        return run_balanced(arena, common, strategy, cap, rounds_out);
+        return run_balanced(arena, common, strategy, cap, rounds_out, peak_out);
     if (common->orders[strategy->order] == NULL)
         common->orders[strategy->order] = order_mixed(arena, &problem);
     uint64_t slot = slot_bytes(common, strategy, cap);
@@ -183,9 +184,11 @@ static bool run_strategy(struct arena *arena, struct common *common, const struc
                                      .window = strategy->window,
                                      .order = common->orders[strategy->order]};
     /* a slot that cannot take one chunk on every device would exceed the staging */
-    if (strategy->depth * common->largest_least_slot > problem.staging)
+    if (strategy->depth * common->largest_least_slot > problem.staging ||
+        !rounds_build(arena, &problem, &options, rounds_out))
         return false;
-    return rounds_build(arena, &problem, &options, rounds_out);
+    *peak_out = peak_of_rounds(arena, &problem, rounds_out);
+    return true;
 }
 
 #define NO_CAP (UINT64_MAX / 2)
@@ -194,9 +197,9 @@ static bool run_strategy(struct arena *arena, struct common *common, const struc
 static void try_least(struct arena *arena, struct common *common, const struct strategy *strategy)
 {
     struct rounds rounds;
-    if (!run_strategy(arena, common, strategy, NO_CAP, &rounds))
+    uint64_t peak;
+    if (!run_strategy(arena, common, strategy, NO_CAP, &rounds, &peak))
         return;
-    uint64_t peak = peak_of_rounds(arena, common->problem, &rounds);
     if (common->least_strategy == NULL || peak < common->least_cap) {
         common->least_cap = peak;
         common->least_strategy = strategy;
@@ -363,23 +366,26 @@ static enum shunt_status choose(struct arena *arena, struct common *common, stru
         struct schedule schedule = {.method = strategy->name, .least_cap = common->least_cap};
         if (best.method != NULL && (best.rounds.hold_old != strategy->hold_old || strategy->depth == 1))
             break;
-        if (!run_strategy(arena, common, strategy, problem->cap, &schedule.rounds))
+        uint64_t peak;
+        if (!run_strategy(arena, common, strategy, problem->cap, &schedule.rounds, &peak))
             continue;
         /* only the cap that was given makes it so frugal: with its own peak as the cap it might not be found again */
-        if (peak_of_rounds(arena, problem, &schedule.rounds) < common->least_cap)
+        if (peak < common->least_cap)
             continue;
-        double seconds = estimate_seconds(arena, problem, &schedule.rounds);
-        if (best.method == NULL || seconds < best_seconds) {
+        looked_at += count_pieces(problem, &schedule.rounds);
+        bool first = best.method == NULL, last = looked_at > SEARCH_PIECES;
+        double seconds = first && last ? 0 : estimate_seconds(arena, problem, &schedule.rounds);
+        if (first || seconds < best_seconds) {
             best = schedule;
             best_seconds = seconds;
         }
-        looked_at += count_pieces(problem, &schedule.rounds);
-        if (best_seconds <= NEAR_ENOUGH * least_seconds || looked_at > SEARCH_PIECES)
+        if (last || best_seconds <= NEAR_ENOUGH * least_seconds)
             break;
     }
     if (best.method == NULL) {
         best = (struct schedule){.method = common->least_strategy->name, .least_cap = common->least_cap};
-        if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &best.rounds))
+        uint64_t peak;
+        if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &best.rounds, &peak))
             return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
                               (unsigned long long)problem->cap, (unsigned long long)common->least_cap);
     }
