@@ -87,8 +87,9 @@ static void print_plan(const struct summary *summary, uint32_t plan, FILE *file)
     const struct shunt_plan_header *header = shunt_plan_get_header(summary->chain->plans[plan]);
     if (t.done == 0)
         return;
-    fprintf(file, "%s: %u devices, %u rounds over %s\n", summary->chain->paths[plan], header->device_count,
-            header->round_count, summary->transport);
+    fprintf(file, "%s: %u device%s, %u round%s over %s\n", summary->chain->paths[plan], header->device_count,
+            header->device_count == 1 ? "" : "s", header->round_count, header->round_count == 1 ? "" : "s",
+            summary->transport);
     fprintf(file, "  %" PRIu64 " bytes moved, %" PRIu64 " copied on the device, %" PRIu64 " filled\n", t.moved,
             t.copied, t.filled);
     fprintf(file, "  %.6f s of data movement (slowest device)", t.seconds);

@@ -14,7 +14,8 @@ struct inspect_options {
 
 static const char description[] =
     "Print what a plan moves, its predicted time and peak memory beside the bounds that no plan can beat, its "
-    "schedule, which states the new side does not keep, what becomes of the state beside the tensors (copied, "
+    "schedule, which port binds it and where the time goes, which states the new side does not keep, what becomes of "
+    "the state beside the tensors (copied, "
     "recomputed, reseeded or left, and why), and up to "
     "which round it can be rolled back. --json prints the same as one object.\n\n"
     "--device prints one device's buffers and a row per round. --buffers and --ops print JSON lines: one per held box "

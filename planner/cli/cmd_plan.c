@@ -10,6 +10,7 @@
 #include "beside_print.h"
 #include "cli.h"
 #include "dropped.h"
+#include "explain_print.h"
 #include "figures.h"
 #include "make_plan.h"
 #include "placed.h"
@@ -177,6 +178,7 @@ static enum shunt_status report(const struct plan_options *o, const struct compi
     json_key(&json, "plan");
     json_string(&json, o->output);
     figures_json(&json, &figures);
+    explain_json_plan(&json, plan);
     dropped_json(&json, plan);
     beside_json_plan(&json, plan);
     json_object_end(&json);

@@ -7,6 +7,7 @@
 
 #include "beside_print.h"
 #include "dropped.h"
+#include "explain_print.h"
 #include "figures.h"
 #include "inspect.h"
 
@@ -101,6 +102,7 @@ void inspect_page(const struct shunt_plan *plan, const char *path)
     print_head(&figures, path);
     dropped_print("  states     ", plan);
     print_figures(&figures);
+    explain_print_plan(plan);
     beside_print_plan(plan);
     print_safety(&figures);
 }
@@ -114,6 +116,7 @@ void inspect_json(const struct shunt_plan *plan)
     json_init(&json, stdout, true);
     json_object_begin(&json);
     figures_json(&json, &figures);
+    explain_json_plan(&json, plan);
     dropped_json(&json, plan);
     beside_json_plan(&json, plan);
     json_object_end(&json);

@@ -6,6 +6,7 @@
 
 #include "beside_print.h"
 #include "dropped.h"
+#include "explain_print.h"
 #include "figures.h"
 
 static const char *const outcome_names[PRECOMPILE_OUTCOMES] = {"made", "kept", "failed"};
@@ -65,6 +66,7 @@ static void print_json_step(struct precompile *run, const char *name, const stru
         figures_get(plan_of(result), &figures);
         figures.plan_seconds = result->outcome == PRECOMPILE_MADE ? result->seconds : figures.plan_seconds;
         figures_json(json, &figures);
+        explain_json_plan(json, plan_of(result));
         dropped_json(json, plan_of(result));
         beside_json_plan(json, plan_of(result));
     }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "emit/digest.h"
+#include "emit/explain.h"
 #include "emit/parts.h"
 #include "shunt/plan.h"
 
@@ -186,6 +187,16 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->transport_per_peer = input->cluster->transport_per_peer;
 }
 
+/** The last string. */
+static void add_explanation(struct file *file, const struct timing *timing)
+{
+    char text[EXPLAIN_TEXT_BYTES];
+    const struct explanation explanation =
+        explain_build(timing, file->summary.lower_bound_seconds, file->input->schedule->rounds.hold_old);
+    explain_write(&explanation, text);
+    add_string(file, text);
+}
+
 static size_t align(size_t size)
 {
     return (size + SHUNT_PLAN_ALIGN - 1) / SHUNT_PLAN_ALIGN * SHUNT_PLAN_ALIGN;
@@ -321,6 +332,7 @@ enum shunt_status file_assemble(struct arena *arena, const struct file_input *in
     const struct lowered *lowered = lower_build(arena, input->problem, &input->schedule->rounds);
     const struct timing timing = timing_compute(arena, input->problem, &input->schedule->rounds, lowered);
     fill_summary(&file, &timing);
+    add_explanation(&file, &timing);
     file.devices = ARENA_NEW(arena, struct shunt_plan_device, input->route->world->device_count);
     /* from here on nothing is allocated in the arena, which could not give the parts back */
     size_t size = 0;

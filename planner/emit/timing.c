@@ -18,22 +18,62 @@ static struct port_use use_of(const struct route *route, const struct transfer *
                              .to_host = ports_write_host(route, transfer->item)};
 }
 
-static struct clock_sum sum_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds,
+/** Count all transfers, round by round. */
+static struct clock_sum sum_rounds(struct arena *arena, struct meter *meter, const struct rounds *rounds,
                                    const struct lowered *lowered)
 {
-    const struct route *route = problem->route;
+    const struct problem *problem = meter->ports.problem;
     struct round_cost *costs = ARENA_NEW(arena, struct round_cost, rounds->round_count + 1);
-    struct meter meter;
     uint32_t i = 0;
-    meter_init(arena, problem, &meter);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (; i < lowered->transfer_count && lowered->transfers[i].round == k; i++) {
-            const struct port_use use = use_of(route, &lowered->transfers[i]);
-            meter_add(arena, &meter, &use, lowered->transfers[i].message_offset + use.wire);
+            const struct port_use use = use_of(problem->route, &lowered->transfers[i]);
+            meter_add(arena, meter, &use, lowered->transfers[i].message_offset + use.wire);
         }
-        costs[k] = meter_close(&meter);
+        costs[k] = meter_close(meter);
     }
-    return clock_total(costs, rounds->round_count, rounds->depth, route->world->cluster->round_seconds);
+    return clock_total(costs, rounds->round_count, rounds->depth, problem->route->world->cluster->round_seconds);
+}
+
+static double seconds_per_byte(const struct meter *meter, uint32_t port)
+{
+    return ports_rates(&meter->ports, port / PORT_KINDS)->seconds_per_byte[port % PORT_KINDS];
+}
+
+/** The busiest port of each kind. @return the busiest link */
+static uint32_t find_busiest(const struct meter *meter, struct timing_port busiest[PORT_KINDS])
+{
+    uint32_t bound = 0;
+    double most = 0;
+    for (uint32_t port = 0; port < meter->ports.count; port++) {
+        struct timing_port *kind = &busiest[port % PORT_KINDS];
+        double seconds = (double)meter->total[port] * seconds_per_byte(meter, port);
+        if (seconds > kind->seconds)
+            *kind = (struct timing_port){.device = port / PORT_KINDS, .seconds = seconds};
+        if (port_is_link(port) && seconds > most) {
+            most = seconds;
+            bound = port;
+        }
+    }
+    return bound;
+}
+
+/** Bytes that a link carries between the pieces of its messages. */
+static uint64_t count_padding(struct arena *arena, const struct problem *problem, const struct lowered *lowered,
+                              uint32_t link)
+{
+    struct ports ports;
+    uint64_t padding = 0;
+    ports_init(arena, problem, &ports);
+    for (uint32_t i = 0; i < lowered->transfer_count; i++) {
+        const struct port_use use = use_of(problem->route, &lowered->transfers[i]);
+        if (use.source == use.taker || use.wire == use.packed)
+            continue;
+        ports_add(arena, &ports, &use);
+        padding += ports.bytes[link] > 0 ? use.wire - use.packed : 0;
+        ports_clear(&ports);
+    }
+    return padding;
 }
 
 struct timing timing_compute(struct arena *arena, const struct problem *problem, const struct rounds *rounds,
@@ -41,10 +81,15 @@ struct timing timing_compute(struct arena *arena, const struct problem *problem,
 {
     const struct route_figures *figures = &problem->route->figures;
     double round_seconds = problem->route->world->cluster->round_seconds;
-    uint64_t least_rounds = figures->max_missing > 0 ? 1 : 0;
+    struct timing timing = {.least_rounds = figures->max_missing > 0 ? 1 : 0};
+    struct meter meter;
+    meter_init(arena, problem, &meter);
     if (problem->staging > 0 && figures->max_missing > problem->staging)
-        least_rounds = (figures->max_missing + problem->staging - 1) / problem->staging;
-    return (struct timing){.predicted_seconds = sum_rounds(arena, problem, rounds, lowered).total,
-                           .lower_bound_rounds_seconds =
-                               figures->lower_bound_seconds + (double)least_rounds * round_seconds};
+        timing.least_rounds = (figures->max_missing + problem->staging - 1) / problem->staging;
+    timing.sum = sum_rounds(arena, &meter, rounds, lowered);
+    uint32_t link = find_busiest(&meter, timing.busiest);
+    timing.padding_seconds = (double)count_padding(arena, problem, lowered, link) * seconds_per_byte(&meter, link);
+    timing.predicted_seconds = timing.sum.total;
+    timing.lower_bound_rounds_seconds = figures->lower_bound_seconds + (double)timing.least_rounds * round_seconds;
+    return timing;
 }

@@ -5,10 +5,20 @@
 /** Time of a plan on the cluster's ports, by the rule of schedule/clock.h. */
 
 #include "emit/lower.h"
+#include "schedule/ports.h"
+
+struct timing_port {
+    uint32_t device;
+    double seconds; /* over all rounds */
+};
 
 struct timing {
     double predicted_seconds;
     double lower_bound_rounds_seconds; /* the route's bound plus the least number of rounds that the staging allows */
+    uint64_t least_rounds;             /* that number */
+    struct clock_sum sum;              /* where the prediction comes from */
+    struct timing_port busiest[PORT_KINDS];
+    double padding_seconds; /* what the busiest link carries between the pieces of messages */
 };
 
 struct timing timing_compute(struct arena *arena, const struct problem *problem, const struct rounds *rounds,

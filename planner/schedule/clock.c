@@ -12,7 +12,7 @@ const char *const port_names[PORT_KINDS] = {
     [PORT_UNPACK] = "unpack",
     [PORT_COPY] = "copy",
     [PORT_HOST_READ] = "host to device",
-    [PORT_HOST_COPY] = "device to host",
+    [PORT_HOST_COPY] = "copy to host",
     [PORT_HOST_WRITE] = "device to host",
 };
 

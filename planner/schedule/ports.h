@@ -32,7 +32,7 @@ struct port_use {
 bool ports_read_host(const struct route *route, uint32_t item, bool fresh);
 bool ports_write_host(const struct route *route, uint32_t item);
 
-/** What one piece asks for in a chunk. @return whether it takes part with some bytes */
+/** What a piece that takes part in a chunk asks for. @return whether it has any bytes there */
 bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_use *use_out);
 
 void ports_add(struct arena *arena, struct ports *ports, const struct port_use *use);

@@ -207,6 +207,16 @@ const char *shunt_plan_string(const struct shunt_plan *plan, uint32_t offset)
     return offset < plan->string_bytes ? &plan->strings[offset] : "";
 }
 
+/* The last string, if it begins so; old plans have none, and other plans other last strings. */
+const char *shunt_plan_explanation(const struct shunt_plan *plan)
+{
+    static const char head[] = "explain\n";
+    uint64_t at = plan->string_bytes - 1;
+    while (at > 0 && plan->strings[at - 1] != '\0')
+        at--;
+    return strncmp(&plan->strings[at], head, sizeof(head) - 1) == 0 ? &plan->strings[at] : NULL;
+}
+
 /* ---- parts ---------------------------------------------------------------------- */
 
 /* The bytes of a part, unchecked. */

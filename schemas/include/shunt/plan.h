@@ -64,6 +64,9 @@ SHUNT_API const struct shunt_plan_device *shunt_plan_get_device(const struct shu
 /** A string of a checked record; never NULL. */
 SHUNT_API const char *shunt_plan_string(const struct shunt_plan *plan, uint32_t offset);
 
+/** Why the plan takes as long as it is predicted to, as text: see plan-format.md, 2.3. NULL: it does not say. */
+SHUNT_API const char *shunt_plan_explanation(const struct shunt_plan *plan);
+
 /** One line of a plan's statement about the state beside its tensors. The texts are not NUL-terminated. */
 struct shunt_plan_note {
     const char *name, *action, *why; /* action: "copied", "recomputed", "reseeded", "left" */

@@ -72,9 +72,15 @@ def same(got: object, want: object) -> None:
     assert got == want, f"{got!r}, want {want!r}"
 
 
-def seconds(plan: dict[str, Any]) -> float:
-    """Predicted time."""
+def seconds(room: Room, plan: dict[str, Any], *bound: object) -> float:
+    """Predicted time, which the explanation adds up to; `bound` is the port and the node that it names."""
     assert plan["time"]["predicted"] >= plan["time"]["lower_bound"] * (1 - 1e-9)
+    explained = room.run("inspect")["explain"]
+    near(sum(explained["seconds"].values()), plan["time"]["predicted"], 1e-12)
+    same(explained["seconds"]["lower_bound"], plan["time"]["lower_bound"])
+    assert all(part >= 0 for part in explained["seconds"].values()), explained
+    if bound:
+        same((explained["bound_by"]["port"], explained["bound_by"]["node"]), bound)
     return float(plan["time"]["predicted"])
 
 
@@ -82,14 +88,14 @@ def links_bind(room: Room) -> None:
     """The slower end, the node's total, one message, a node of its own kind: each binds where it is the least."""
     old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
     links = "{{intra_node: 100 GB/s, inter_node: 10 GB/s, {}}}"
-    near(seconds(room.plan(old, new)), HALF / 10e9)
-    near(seconds(room.plan(old, new, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]")), HALF / 4e9)
-    near(seconds(room.plan(new, old, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]")), HALF / 4e9)
-    near(seconds(room.plan(old, new, links=links.format("node_inter_node: 12 GB/s"))), 2 * HALF / 12e9)
-    near(seconds(room.plan(old, new, links=links.format("node_inter_node: 30 GB/s"))), HALF / 10e9)
-    near(seconds(room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 3"))), HALF / 6e9)
-    near(seconds(room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 5"))), HALF / 10e9)
-    near(seconds(room.plan(old, new, groups="[{nodes: 0, devices_per_node: 4}]")), HALF / 100e9)
+    near(seconds(room, room.plan(old, new), "network out", 0), HALF / 10e9)
+    near(seconds(room, room.plan(old, new, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]"), "network in", 1), HALF / 4e9)
+    near(seconds(room, room.plan(new, old, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]"), "network out", 1), HALF / 4e9)
+    near(seconds(room, room.plan(old, new, links=links.format("node_inter_node: 12 GB/s")), "node's network out", 0), 2 * HALF / 12e9)
+    near(seconds(room, room.plan(old, new, links=links.format("node_inter_node: 30 GB/s"))), HALF / 10e9)
+    near(seconds(room, room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 3"))), HALF / 6e9)
+    near(seconds(room, room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 5"))), HALF / 10e9)
+    near(seconds(room, room.plan(old, new, groups="[{nodes: 0, devices_per_node: 4}]"), "node out", 0), HALF / 100e9)
 
 
 def bounds_hold(room: Room) -> None:
@@ -106,7 +112,7 @@ def copies_take_time(room: Room) -> None:
     old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
     plan = room.plan(old, new, "--staging", "1 GB", pack="20 GB/s", unpack="5 GB/s", costs="{round: 1 s, message: 0 us}")
     same(plan["schedule"]["rounds"], 1)
-    near(seconds(plan), 1 + HALF / 10e9 + HALF / 20e9 + HALF / 5e9)
+    near(seconds(room, plan), 1 + HALF / 10e9 + HALF / 20e9 + HALF / 5e9)
 
 
 def host_memory_has_a_link(room: Room) -> None:
@@ -118,10 +124,10 @@ def host_memory_has_a_link(room: Room) -> None:
         old, new = room.layout("old", 2, "0-1", sides[0]), room.layout("new", 2, "2-3", sides[1])
         plan = room.plan(old, new, "--staging", "1 GB", links=links, costs=costs)
         same(plan["schedule"]["rounds"], 1)
-        near(seconds(plan), 1 + 3 * HALF / 10e9 + there)
+        near(seconds(room, plan), 1 + 3 * HALF / 10e9 + there)
     old, new = room.layout("old", 2, "0-1", MASTER), room.layout("new", 2, "0-1", HOST)
     plan = room.plan(old, new, "--staging", "1 GB", links=links, costs=costs)
-    near(seconds(plan), 2 * HALF / 1e9)  # copies alone: no round has messages
+    near(seconds(room, plan), 2 * HALF / 1e9)  # copies alone: no round has messages
 
 
 def peers_take_memory(room: Room) -> None:
