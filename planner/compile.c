@@ -9,6 +9,7 @@
 #include "emit/file.h"
 #include "place/place.h"
 #include "routing/route.h"
+#include "routing/relay.h"
 #include "schedule/schedule.h"
 #include "shunt/workers.h"
 #include "space/pair.h"
@@ -237,14 +238,17 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
         problem_build(arena, route, options->cap_given ? options->cap : world_most_memory(world), options->staging);
     if (!options->staging_given)
         problem->staging = schedule_default_staging(problem);
-    status = schedule_build(arena, problem, &schedule, err);
+    const struct route *relayed = relay_build(arena, route);
+    const struct problem *other =
+        relayed == NULL ? NULL : problem_build(arena, relayed, problem->cap, problem->staging);
+    status = schedule_build(arena, problem, other, &schedule, err);
     if (status != SHUNT_OK)
         return status;
     const struct file_input input = {.model = documents->model,
                                      .cluster = documents->cluster,
                                      .place = place,
-                                     .route = route,
-                                     .problem = problem,
+                                     .route = schedule.problem->route,
+                                     .problem = schedule.problem,
                                      .schedule = &schedule,
                                      .threads = options->threads > 0 ? options->threads : shunt_default_workers()};
     return file_assemble(arena, &input, bytes_out, size_out, err);

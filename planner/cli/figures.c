@@ -27,6 +27,8 @@ const struct figure figure_table[] = {
     {"bytes", "moved", "moved", "each crossing counted", FIGURE_BYTES, SUMMARY(moved),
      "needed", SUMMARY(needed_remote)},
     {"bytes", "relayed", "relayed", "to devices that only send them on", FIGURE_BYTES, SUMMARY(relayed)},
+    {"bytes", "forwarded", "forwarded", "out of new buffers", FIGURE_BYTES, SUMMARY(forwarded),
+     "moved", SUMMARY(moved)},
     {"bytes", "local", "local", "found on the device: copied or kept", FIGURE_BYTES, SUMMARY(local)},
     {"bytes", "kept", "  kept in place", "of it, never touched", FIGURE_BYTES, SUMMARY(kept)},
     {"bytes", "parked", "  parked", "of it, in scratch memory for a while", FIGURE_BYTES, SUMMARY(parked)},

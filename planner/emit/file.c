@@ -176,6 +176,7 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->max_send = figures->max_send;
     summary->max_recv = figures->max_recv;
     summary->saved = figures->saved;
+    summary->forwarded = figures->forwarded;
     summary->predicted_seconds = timing->predicted_seconds;
     summary->lower_bound_seconds = figures->lower_bound_seconds;
     summary->lower_bound_rounds_seconds = timing->lower_bound_rounds_seconds;
@@ -236,10 +237,11 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
 /** The least version that has what the plan uses: older executors replay what they can. */
 static uint32_t version_minor(const struct file *file)
 {
-    bool unlike = file->input->place != NULL || file->summary.transport_per_peer > 0;
+    bool newer =
+        file->input->place != NULL || file->input->route->figures.forwarded > 0 || file->summary.transport_per_peer > 0;
     for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
-        unlike = unlike || file->devices[d].cap_short > 0;
-    return unlike ? 3 : file->input->route->space->changes ? 2 : 1;
+        newer = newer || file->devices[d].cap_short > 0;
+    return newer ? 3 : file->input->route->space->changes ? 2 : 1;
 }
 
 static size_t summary_bytes(const struct file *file)

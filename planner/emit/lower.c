@@ -33,8 +33,9 @@ static void lower_unit(const struct problem *problem, const struct unit *unit, u
                                     .item = job->item,
                                     .cell = piece->cell,
                                     .fresh = piece->fresh,
-                                    .slice = unit->chunk % unit->chunking.slices,
-                                    .slices = unit->chunking.slices};
+                                    .forwarded = route_stage(type, job->index, p) > 0,
+                                    .slice = chunk.slice,
+                                    .slices = chunk.slices};
         struct box box = transfer_box(&transfer);
         if (box_empty(&box))
             continue;
@@ -52,7 +53,7 @@ static size_t count_pieces(const struct problem *problem, const struct rounds *r
     size_t count = 0;
     for (uint32_t u = 0; u < rounds->unit_count; u++) {
         const struct unit *unit = &rounds->units[u];
-        if (unit->chunk < unit->chunking.slices) /* once per slice, for all groups together */
+        if (unit->chunk < unit->chunking.slices) /* once per slice, for all groups and stages together */
             count += problem->route->types[problem->jobs[unit->job].type].piece_count;
     }
     return count;

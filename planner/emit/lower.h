@@ -13,6 +13,7 @@ struct transfer {
     const struct route_cell *cell;
     uint32_t slice, slices;
     bool fresh;              /* a local copy from the new buffer of what the item is derived from */
+    bool forwarded;          /* from the new buffer of the item itself */
     uint64_t bytes;          /* payload; of a local copy, what it writes */
     uint64_t written;        /* into the new buffer */
     uint64_t message_offset; /* inside the message of (round, source, taker); 0 for a local copy */

@@ -122,7 +122,7 @@ void part_set_lifetimes(struct part *part)
     }
     for (uint32_t n = 0; !part->input->rounds->hold_old && n < reads->count; n++) {
         const struct transfer *transfer = &lowered->transfers[reads->transfers[n]];
-        if (transfer->fresh)
+        if (transfer->fresh || transfer->forwarded)
             continue;
         uint32_t read = part->from_buffer[part->space->items[transfer->item].derived_from];
         struct shunt_plan_buffer *buffer = &part->buffers.items[read - 1];

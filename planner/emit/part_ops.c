@@ -20,9 +20,24 @@ static const struct placement_holding *own_holding(const struct side *side, uint
     return &placement->variants[variant].holdings[route_find_holding(holdings, count, variant)->index];
 }
 
+/** The new buffer of a transfer's item, where all takers of its cell have it alike. */
+static void locate_new(struct part *part, const struct transfer *transfer, const struct box *box, uint64_t *offset_out,
+                       uint32_t *view_out)
+{
+    const struct placement *placement = side_placement(part->input->problem->route->to, transfer->item);
+    const struct placement_variant *variant = &placement->variants[transfer->cell->to_variant];
+    locate(part, &variant->holdings[transfer->cell->to_holding], box,
+           part->space->items[transfer->item].elem_bytes[SPACE_TO], offset_out, view_out);
+}
+
 static void locate_source(struct part *part, const struct transfer *transfer, const struct box *box,
                           struct shunt_plan_op *op)
 {
+    if (transfer->forwarded) {
+        locate_new(part, transfer, box, &op->src_offset, &op->src_view);
+        op->src_buffer = part->to_buffer[transfer->item] - 1;
+        return;
+    }
     const struct route *route = part->input->problem->route;
     const struct route_cell *cell = transfer->cell;
     uint32_t read = part->space->items[transfer->item].derived_from;
@@ -37,10 +52,7 @@ static void locate_source(struct part *part, const struct transfer *transfer, co
 static void locate_target(struct part *part, const struct transfer *transfer, const struct box *box,
                           struct shunt_plan_op *op)
 {
-    const struct placement *placement = side_placement(part->input->problem->route->to, transfer->item);
-    const struct placement_variant *variant = &placement->variants[transfer->cell->to_variant];
-    locate(part, &variant->holdings[transfer->cell->to_holding], box,
-           part->space->items[transfer->item].elem_bytes[SPACE_TO], &op->dst_offset, &op->dst_view);
+    locate_new(part, transfer, box, &op->dst_offset, &op->dst_view);
     op->dst_buffer = part->to_buffer[transfer->item] - 1;
 }
 
@@ -55,7 +67,8 @@ static uint8_t cast_between(uint32_t from_bytes, uint32_t to_bytes)
 static void set_cast(const struct part *part, const struct transfer *transfer, struct shunt_plan_op *op)
 {
     const struct space_item *item = &part->space->items[transfer->item];
-    uint32_t read = shunt_dtype_bytes(item->read_dtype), written = item->elem_bytes[SPACE_TO];
+    uint32_t written = item->elem_bytes[SPACE_TO];
+    uint32_t read = transfer->forwarded ? written : shunt_dtype_bytes(item->read_dtype);
     if (op->kind == SHUNT_OP_COPY)
         op->cast = cast_between(read, written);
     else

@@ -32,6 +32,7 @@ static void tally_sends(const struct route *route, const struct route_type *type
         uint32_t source = route_source(type, i, index);
         uint64_t bytes = (uint64_t)piece->cell->elements * route->space->items[type->items[i]].wire_bytes;
         tally->sent[source] += bytes;
+        figures->forwarded += route_stage(type, i, index) > 0 ? bytes : 0;
         if (devices[source].node == devices[piece->taker].node)
             figures->intra_node += bytes;
         else
@@ -65,23 +66,30 @@ static void tally_type(const struct route *route, const struct route_type *type,
     }
 }
 
-void route_figures_compute(struct arena *arena, struct route *route, const struct classes *classes)
+void route_figures_recount(struct arena *arena, struct route *route)
 {
     const struct world *world = route->world;
     struct tally tally = {.sent = ARENA_NEW(arena, uint64_t, world->device_count)};
     struct route_figures *figures = &route->figures;
-    struct bounds bounds;
-    *figures = (struct route_figures){0};
+    *figures = (struct route_figures){.inter_node_lower_bound = figures->inter_node_lower_bound,
+                                      .lower_bound_seconds = figures->lower_bound_seconds,
+                                      .max_missing = figures->max_missing,
+                                      .max_recv = figures->max_missing}; /* every missing byte is received once */
     for (uint32_t t = 0; t < route->type_count; t++)
         tally_type(route, &route->types[t], &tally, figures);
-    bounds_compute(arena, classes, &bounds);
     for (uint32_t d = 0; d < world->device_count; d++)
         figures->max_send = tally.sent[d] > figures->max_send ? tally.sent[d] : figures->max_send;
     figures->local += figures->kept;
     figures->saved = tally.saved > 0 ? (uint64_t)tally.saved : 0;
     figures->moved = figures->intra_node + figures->inter_node;
-    figures->inter_node_lower_bound = bounds.inter_node;
-    figures->lower_bound_seconds = bounds.seconds;
-    figures->max_missing = bounds.max_missing;
-    figures->max_recv = bounds.max_missing; /* every missing byte is received once, from one source */
+}
+
+void route_figures_compute(struct arena *arena, struct route *route, const struct classes *classes)
+{
+    struct bounds bounds;
+    bounds_compute(arena, classes, &bounds);
+    route->figures.inter_node_lower_bound = bounds.inter_node;
+    route->figures.lower_bound_seconds = bounds.seconds;
+    route->figures.max_missing = bounds.max_missing;
+    route_figures_recount(arena, route);
 }

@@ -8,4 +8,7 @@
 
 void route_figures_compute(struct arena *arena, struct route *route, const struct classes *classes);
 
+/** The same with other sources: the bounds stay what they are. */
+void route_figures_recount(struct arena *arena, struct route *route);
+
 #endif

@@ -13,6 +13,9 @@
  * An item may be derived from another one (weights from their master): then "old" means the old side of
  * that other item. Where the new side of that one covers a cell on the taker itself, the piece is made
  * from there once it has arrived, and is never sent: it is fresh.
+ *
+ * Takers may send on what they have received: a piece then comes from the new buffer of another taker of
+ * its cell, one stage later than that one's own piece (relay.h).
  */
 
 #include "space/world.h"
@@ -45,6 +48,7 @@ struct route_piece {
     const struct route_cell *cell;
     uint32_t taker;           /* device */
     bool fresh;               /* a local copy from the new buffer of what the item is derived from */
+    bool joined;              /* pieces of its cell may come from each other: all have one spread */
     uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
     const uint32_t *candidates;
 };
@@ -69,7 +73,8 @@ struct route_type {
     struct route_member *takers; /* ascending device: new holders of the items */
     struct route_piece *pieces;
     uint32_t *spreads; /* by piece, unlike for pieces that share a device (spread.h): deals them into groups */
-    uint32_t *sources; /* device that sends, by [index in items][piece]; the taker itself for a local copy */
+    uint32_t
+        *sources; /* by [index in items][piece]: route_at() of the device that sends, the taker itself for a copy */
 };
 
 /** What the choice of routes costs, and what no choice can beat. Bytes are payload. */
@@ -77,6 +82,7 @@ struct route_figures {
     uint64_t needed_remote, moved, local, kept, filled, intra_node, inter_node;
     uint64_t inter_node_lower_bound; /* each byte enters each node that lacks it once */
     uint64_t saved;                  /* not sent, because it is derived; 0 if more is */
+    uint64_t forwarded;              /* of those moved: by a device that received or made them before */
     uint64_t max_send, max_recv;     /* over devices */
     uint64_t max_missing;            /* most bytes one device must get */
     double lower_bound_seconds;      /* no plan with this placement is faster */
@@ -112,10 +118,25 @@ enum shunt_status route_build(struct arena *arena, const struct space *space, co
                               const struct side *to, const struct world *world, struct route **route_out,
                               struct shunt_err *err);
 
+/** Stages of pieces: what is of stage 0 comes from the old side, or from the new side of another item. */
+#define ROUTE_STAGES      4u
+#define ROUTE_STAGE_SHIFT 30 /* devices are fewer than 2^20 */
+
+static inline uint32_t route_at(uint32_t device, uint32_t stage)
+{
+    return device | stage << ROUTE_STAGE_SHIFT;
+}
+
 /** Source of a piece for the item at `index` of its type. */
 static inline uint32_t route_source(const struct route_type *type, uint32_t index, uint32_t piece)
 {
-    return type->sources[(size_t)index * type->piece_count + piece];
+    return type->sources[(size_t)index * type->piece_count + piece] & ((UINT32_C(1) << ROUTE_STAGE_SHIFT) - 1);
+}
+
+/** Stage of a piece; above 0 it comes from the new buffer of its source. */
+static inline uint32_t route_stage(const struct route_type *type, uint32_t index, uint32_t piece)
+{
+    return type->sources[(size_t)index * type->piece_count + piece] >> ROUTE_STAGE_SHIFT;
 }
 
 /** Placements of a type; NULL where there is none. */

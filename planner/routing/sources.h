@@ -11,4 +11,11 @@
 
 void sources_choose(struct arena *arena, struct route *route, const struct classes *classes);
 
+/**
+ * The holder for one piece, which has some, by the bytes that each device has sent so far inside its node and across;
+ * the caller counts what it makes of it.
+ */
+uint32_t sources_pick(const struct world *world, const struct route_piece *piece, const uint64_t *intra,
+                      const uint64_t *inter);
+
 #endif

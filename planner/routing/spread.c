@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "routing/cells.h"
+
 #define MOST_WORDS 64 /* of a device's set: 4,096 colours; pieces beyond them are told apart by their numbers */
 
 void spreader_init(struct arena *arena, uint32_t devices, struct spreader *spreader_out)
@@ -25,15 +27,19 @@ static uint64_t *colours_of(const struct spreader *spreader, uint32_t device)
     return &spreader->used[device * spreader->words];
 }
 
-/** The lowest colour in neither set; the number of colours when there is none. */
-static uint32_t first_free(const uint64_t *a, const uint64_t *b, size_t words)
+/** The lowest colour that no device of some pieces has; the number of colours when there is none. */
+static uint32_t first_free(const struct spreader *spreader, const struct route_type *type, const uint32_t *pieces,
+                           uint32_t count)
 {
-    for (size_t w = 0; w < words; w++) {
-        uint64_t free_bits = ~(a[w] | b[w]);
-        if (free_bits != 0)
-            return (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(free_bits);
+    for (size_t w = 0; w < spreader->words; w++) {
+        uint64_t taken = 0;
+        for (uint32_t i = 0; i < count && taken != UINT64_MAX; i++)
+            taken |= colours_of(spreader, likely_source(type, pieces[i]))[w] |
+                     colours_of(spreader, type->pieces[pieces[i]].taker)[w];
+        if (taken != UINT64_MAX)
+            return (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(~taken);
     }
-    return (uint32_t)(words * 64);
+    return (uint32_t)(spreader->words * 64);
 }
 
 /** Room for as many colours as two devices of the highest degree can take together, within reason. */
@@ -64,19 +70,46 @@ static void clear(struct spreader *spreader, const struct route_type *type)
     }
 }
 
-void spread_pieces(struct arena *arena, struct spreader *spreader, struct route_type *type)
+/** One colour for some pieces. */
+static void colour_pieces(struct spreader *spreader, struct route_type *type, const uint32_t *pieces, uint32_t count)
 {
-    make_room(arena, spreader, type);
-    type->spreads = ARENA_NEW(arena, uint32_t, type->piece_count);
-    for (uint32_t p = 0; p < type->piece_count; p++) {
-        uint64_t *a = colours_of(spreader, likely_source(type, p)), *b = colours_of(spreader, type->pieces[p].taker);
-        uint32_t colour = first_free(a, b, spreader->words);
-        bool all_taken = colour == spreader->words * 64;
-        type->spreads[p] = all_taken ? colour + p : colour;
+    uint32_t colour = first_free(spreader, type, pieces, count);
+    bool all_taken = colour == spreader->words * 64;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t p = pieces[i];
+        type->spreads[p] = all_taken ? colour + pieces[0] : colour;
         if (all_taken)
             continue;
-        a[colour / 64] |= UINT64_C(1) << colour % 64;
-        b[colour / 64] |= UINT64_C(1) << colour % 64;
+        colours_of(spreader, likely_source(type, p))[colour / 64] |= UINT64_C(1) << colour % 64;
+        colours_of(spreader, type->pieces[p].taker)[colour / 64] |= UINT64_C(1) << colour % 64;
     }
+}
+
+static void spread_joined(struct arena *arena, struct spreader *spreader, struct route_type *type)
+{
+    const struct cells cells = cells_index(arena, type);
+    for (uint32_t c = 0; c < type->cell_count; c++) {
+        const uint32_t *pieces = &cells.pieces[cells.begin[c]];
+        uint32_t count = cells.begin[c + 1] - cells.begin[c];
+        if (count > 0 && type->pieces[pieces[0]].joined) {
+            colour_pieces(spreader, type, pieces, count);
+            continue;
+        }
+        for (uint32_t i = 0; i < count; i++)
+            colour_pieces(spreader, type, &pieces[i], 1);
+    }
+}
+
+void spread_pieces(struct arena *arena, struct spreader *spreader, struct route_type *type)
+{
+    bool joined = false;
+    make_room(arena, spreader, type);
+    type->spreads = ARENA_NEW(arena, uint32_t, type->piece_count);
+    for (uint32_t p = 0; p < type->piece_count; p++)
+        joined = joined || type->pieces[p].joined;
+    if (joined)
+        spread_joined(arena, spreader, type);
+    for (uint32_t p = 0; p < type->piece_count && !joined; p++)
+        colour_pieces(spreader, type, &p, 1);
     clear(spreader, type);
 }

@@ -5,7 +5,8 @@
 /**
  * Colours for the pieces of a type, so that it can be moved in parts that load its devices alike: pieces that
  * share a device have unlike colours, and the colours of a device's pieces are about the lowest ones. Taking
- * them modulo a number of groups deals the pieces of every device evenly.
+ * them modulo a number of groups deals the pieces of every device evenly. The joined pieces of a cell have one
+ * colour, which none of the others on their devices has.
  */
 
 #include "routing/route.h"

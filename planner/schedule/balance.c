@@ -94,19 +94,39 @@ static struct window order_window(const struct balance *balance, uint32_t job)
     if (behind != JOB_NONE) {
         struct window span = job_span(balance, behind);
         uint32_t last = span.end > 0 ? span.begin : balance->rounds - 1, wait = wait_of(balance, behind);
+        if (span.end == 0)
+            wait += (balance->problem->jobs[behind].stages - 1) * balance->depth;
         window.end = last >= wait ? last - wait + 1 : 0;
     }
     return window;
 }
 
+/** Narrow a window to behind the unit that brings what this one sends on, and before the one that sends this on. */
+static struct window stage_window(const struct balance *balance, uint32_t unit, struct window window)
+{
+    const struct unit *at = &balance->loads->units[unit];
+    uint32_t stride = chunk_stride(&at->chunking), stage = chunk_stage(&at->chunking, at->chunk);
+    uint32_t before = stage > 0 ? balance->round[unit - stride] : NO_ROUND;
+    uint32_t stages_behind = at->chunking.stages - 1 - stage;
+    uint32_t behind = stages_behind > 0 ? balance->round[unit + stride] : NO_ROUND;
+    uint32_t begin = before != NO_ROUND ? before + balance->depth : window.begin + stage * balance->depth;
+    uint32_t last = behind != NO_ROUND ? behind + 1 : window.end, wait = balance->depth;
+    if (behind == NO_ROUND)
+        wait *= stages_behind;
+    uint32_t end = last > wait ? last - wait : 0;
+    return (struct window){begin > window.begin ? begin : window.begin, end < window.end ? end : window.end};
+}
+
 static struct window window_of(const struct balance *balance, uint32_t unit)
 {
-    uint32_t job = balance->loads->units[unit].job;
-    struct window window = order_window(balance, job);
+    const struct unit *record = &balance->loads->units[unit];
+    uint32_t job = record->job;
+    struct window window = stage_window(balance, unit, order_window(balance, job));
     bool awaited = balance->follower[job] != JOB_NONE && wait_of(balance, balance->follower[job]) > 0;
     if ((!balance->ordered && !awaited) || window.begin >= window.end)
         return window;
     uint32_t at = (uint32_t)(balance->place[unit] * balance->rounds), reach = 1 + balance->rounds / WINDOW_SHARE;
+    at += chunk_stage(&record->chunking, record->chunk) * balance->depth;
     at = at < window.begin ? window.begin : at >= window.end ? window.end - 1 : at;
     uint32_t begin = at > reach ? at - reach : 0, end = at + reach + 1;
     return (struct window){begin > window.begin ? begin : window.begin, end < window.end ? end : window.end};
@@ -166,10 +186,10 @@ static uint32_t best_round(struct balance *balance, uint32_t unit, int squarings
     return best;
 }
 
-/** Size of a unit: the seconds of its slowest port. Units of jobs that come after others are placed after those. */
+/** Size of a unit: the seconds of its slowest port. Units that come after others are placed after those. */
 struct rank {
     double seconds;
-    uint32_t unit;
+    uint32_t unit, stage;
     bool follows;
 };
 
@@ -178,6 +198,8 @@ static int compare_ranks(const void *a, const void *b)
     const struct rank *x = a, *y = b;
     if (x->follows != y->follows)
         return x->follows ? 1 : -1;
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
     if (x->seconds != y->seconds)
         return x->seconds > y->seconds ? -1 : 1;
     return (x->unit > y->unit) - (x->unit < y->unit);
@@ -188,6 +210,7 @@ static struct rank *largest_first(struct arena *arena, const struct problem *pro
     struct rank *ranks = ARENA_NEW(arena, struct rank, loads->unit_count);
     for (uint32_t u = 0; u < loads->unit_count; u++) {
         ranks[u].unit = u;
+        ranks[u].stage = chunk_stage(&loads->units[u].chunking, loads->units[u].chunk);
         ranks[u].follows = problem->jobs[loads->units[u].job].after != JOB_NONE;
         for (uint32_t l = loads->begin[u]; l < loads->begin[u + 1]; l++)
             ranks[u].seconds = fmax(ranks[u].seconds, loads->loads[l].seconds);
@@ -264,10 +287,19 @@ static double *find_places(struct arena *arena, const struct problem *problem, c
             key -= floor(key);
         }
         double share = total > 0 ? (double)job->bytes / total : 0;
-        place[u] = key + share * unit->chunk / chunk_count(&unit->chunking);
+        uint32_t stride = chunk_stride(&unit->chunking);
+        place[u] = key + share * (unit->chunk % stride) / stride;
         place[u] = place[u] < 1 ? place[u] : place[u] - 1;
     }
     return place;
+}
+
+static uint32_t most_stages(const struct problem *problem)
+{
+    uint32_t most = 1;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        most = problem->jobs[j].stages > most ? problem->jobs[j].stages : most;
+    return most;
 }
 
 /**
@@ -281,7 +313,7 @@ static uint32_t least_rounds(const struct balance *balance)
     const struct cfg_cluster *cluster = problem->route->world->cluster;
     double wanted = 1, round_seconds = cluster->round_seconds + loads->most_messages * cluster->message_seconds;
     wanted = round_seconds > 0 ? floor(sqrt(loads->copy_seconds / round_seconds)) : ROUNDS_OF_NO_COST;
-    wanted = fmin(wanted, fmax(loads->unit_count, 1));
+    wanted = fmin(wanted, fmax(loads->unit_count, 1)) + (most_stages(problem) - 1) * balance->depth;
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         if (loads->staged[d] > 0)
             wanted = fmax(wanted, ceil(1.02 * (double)loads->staged[d] / (double)balance->limit[d]));
@@ -289,11 +321,11 @@ static uint32_t least_rounds(const struct balance *balance)
     return wanted < 1 ? 1 : wanted > MOST_ROUNDS ? MOST_ROUNDS : (uint32_t)wanted;
 }
 
-/** Whether some job must wait for rounds to pass: rounds without units count then. */
+/** Whether something must wait for rounds to pass: rounds without units count then. */
 static bool rounds_pass(const struct problem *problem)
 {
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        if (problem->jobs[j].reads_new)
+        if (problem->jobs[j].reads_new || problem->jobs[j].stages > 1)
             return true;
     }
     return false;

@@ -54,7 +54,7 @@ double estimate_least_seconds(struct arena *arena, const struct problem *problem
     struct ports ports;
     ports_init(arena, problem, &ports);
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1}};
+        const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1, .stages = 1}};
         ports_add_unit(arena, &ports, &whole);
     }
     double least = 0;

@@ -47,7 +47,7 @@ static uint32_t most_messages(struct arena *arena, const struct problem *problem
     uint32_t devices = problem->route->world->device_count, most = 0;
     uint32_t *messages = ARENA_NEW(arena, uint32_t, devices);
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1}};
+        const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1, .stages = 1}};
         pairs_add_unit(arena, &pairs, problem, &whole, 0, messages);
     }
     for (uint32_t d = 0; d < devices; d++)

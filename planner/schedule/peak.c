@@ -37,7 +37,8 @@ static void track_bytes(struct tracker *tracker, const struct unit *unit, uint32
     const struct route_type *type = &tracker->problem->route->types[job->type];
     uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
     struct lifetime *lifetimes = tracker->lifetimes[unit->job];
-    if (tracker->place[source] != 0 && !type->pieces[p].fresh) /* a kept buffer is read too, and has no lifetime */
+    bool old = !type->pieces[p].fresh && route_stage(type, job->index, p) == 0;
+    if (tracker->place[source] != 0 && old) /* a kept buffer is read too, and has no lifetime */
         lifetimes[tracker->place[source] - 1].last_read = round + 1;
     if (tracker->place[taker] != 0 && lifetimes[tracker->place[taker] - 1].first_write == 0)
         lifetimes[tracker->place[taker] - 1].first_write = round + 1;

@@ -24,9 +24,10 @@ static void count_traffic(const struct problem *problem, struct job *job, struct
     const struct route_type *type = &route->types[job->type];
     for (uint32_t p = 0; p < type->piece_count; p++) {
         const struct route_piece *piece = &type->pieces[p];
-        uint32_t source = route_source(type, job->index, p);
+        uint32_t source = route_source(type, job->index, p), stage = route_stage(type, job->index, p);
         job->reads_new = job->reads_new || piece->fresh;
-        scratch->reads[source] = scratch->reads[source] || !piece->fresh;
+        job->stages = stage < job->stages ? job->stages : stage + 1;
+        scratch->reads[source] = scratch->reads[source] || (!piece->fresh && stage == 0);
         if (source == piece->taker)
             continue;
         uint64_t bytes = problem_aligned_bytes(piece->cell->elements, job->elem_bytes);
@@ -56,7 +57,7 @@ static void mark_derived(const struct problem *problem, const struct job *job, s
     uint32_t derived = find_derived(route->space, job->item);
     const struct route_type *type = &route->types[route->item_type[derived]];
     for (uint32_t p = 0; derived != job->item && p < type->piece_count; p++) {
-        if (!type->pieces[p].fresh)
+        if (!type->pieces[p].fresh && route_stage(type, route->item_index[derived], p) == 0)
             scratch->reads_derived[route_source(type, route->item_index[derived], p)] = reads;
     }
 }
@@ -205,7 +206,8 @@ static uint32_t *count_peers(struct arena *arena, const struct route *route)
     for (uint32_t t = 0; route->world->cluster->transport_per_peer > 0 && t < route->type_count; t++) {
         const struct route_type *type = &route->types[t];
         for (uint64_t i = 0; i < (uint64_t)type->item_count * type->piece_count; i++) {
-            uint32_t source = type->sources[i], taker = type->pieces[i % type->piece_count].taker;
+            uint32_t piece = (uint32_t)(i % type->piece_count), taker = type->pieces[piece].taker;
+            uint32_t source = route_source(type, (uint32_t)(i / type->piece_count), piece);
             uint32_t low = source < taker ? source : taker, high = source < taker ? taker : source;
             if (low == high || !pairs_add(arena, &pairs, low, high, 0))
                 continue;
@@ -258,6 +260,7 @@ struct problem *problem_build(struct arena *arena, const struct route *route, ui
         job->index = route->item_index[i];
         job->elem_bytes = item->wire_bytes;
         job->after = JOB_NONE;
+        job->stages = 1;
         count_traffic(problem, job, &scratch);
         mark_derived(problem, job, &scratch, true);
         sum_buffers(problem, job, &scratch);

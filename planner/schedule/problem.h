@@ -29,6 +29,7 @@ struct job {
     uint32_t elem_bytes; /* of an element when sent */
     uint32_t after;      /* job that must be finished before; JOB_NONE */
     bool reads_new;      /* and whose new buffers must be complete: it reads them */
+    uint32_t stages;     /* of its pieces */
     uint32_t memory_count;
     struct job_memory *memory; /* ascending device */
     uint64_t traffic;          /* most bytes that one device sends and receives for it, aligned */

@@ -25,8 +25,9 @@ struct chunking rounds_cut_job(const struct problem *problem, const struct job *
     uint32_t pieces = problem->route->types[job->type].piece_count;
     uint64_t chunks = ceil_div(job->traffic, chunk_bytes);
     if (chunks * pieces <= FEW_SLICES)
-        return (struct chunking){.groups = 1, .slices = at_least_one(chunks, MAX_SLICES)};
-    struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), MAX_SLICES)};
+        return (struct chunking){.groups = 1, .slices = at_least_one(chunks, MAX_SLICES), .stages = job->stages};
+    struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), MAX_SLICES),
+                                .stages = job->stages};
     chunking.groups = at_least_one(ceil_div(chunks, chunking.slices), pieces);
     return chunking;
 }
@@ -34,14 +35,17 @@ struct chunking rounds_cut_job(const struct problem *problem, const struct job *
 struct chunk rounds_chunk(const struct problem *problem, const struct job *job, const struct chunking *chunking,
                           uint32_t chunk)
 {
+    uint32_t stage = chunk_stage(chunking, chunk), in_stage = chunk - stage * chunk_stride(chunking);
     return (struct chunk){.problem = problem,
                           .job = job,
                           .type = &problem->route->types[job->type],
                           .groups = chunking->groups,
                           .slices = chunking->slices,
                           .inverse = UINT64_MAX / chunking->groups + 1,
-                          .group = chunk / chunking->slices,
-                          .slice = chunk % chunking->slices};
+                          .stages = chunking->stages,
+                          .group = in_stage / chunking->slices,
+                          .slice = in_stage % chunking->slices,
+                          .stage = stage};
 }
 
 uint64_t rounds_piece_bytes(const struct chunk *at, uint32_t piece_index, uint32_t *source_out)
@@ -95,14 +99,16 @@ struct builder {
     uint64_t *room;             /* by device: most bytes of buffers under the cap */
     uint64_t *load;             /* by device: staging used in the open round */
     uint64_t *slot;             /* by device: staging a round may use */
-    uint32_t *next_chunk;       /* by job */
+    uint32_t *placed;           /* by job: chunks */
+    uint32_t *next_chunk;       /* by job and stage */
+    uint32_t **chunk_round;     /* by job, if it has several stages, and chunk: the round it was placed in */
     uint32_t *finish_round;     /* by job, once it is finished */
     struct chunking *chunkings; /* by job */
     VEC(struct unit) units;
     VEC(uint32_t) round_begin;
-    VEC(uint32_t) finished;       /* jobs in the order they finished */
-    VEC(uint32_t) finished_begin; /* by round */
-    uint32_t released_rounds;     /* rounds whose frees have been applied */
+    VEC(uint32_t) read;       /* jobs in the order in which they had read all of the old side */
+    VEC(uint32_t) read_begin; /* by round */
+    uint32_t released_rounds; /* rounds whose frees have been applied */
 };
 
 static bool fits_memory(const struct builder *builder, const struct job *job)
@@ -140,7 +146,7 @@ static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, ui
 
 static bool is_finished(const struct builder *builder, uint32_t j)
 {
-    return builder->next_chunk[j] == chunk_count(&builder->chunkings[j]);
+    return builder->placed[j] == chunk_count(&builder->chunkings[j]);
 }
 
 static uint32_t open_round_number(const struct builder *builder)
@@ -159,11 +165,40 @@ static bool may_start(const struct builder *builder, const struct job *job)
     return builder->finish_round[job->after] + wait <= open_round_number(builder);
 }
 
-static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j)
+/** Whether what the next chunk of a stage sends on is there; of stage 0, it always is. */
+static bool is_supplied(const struct builder *builder, uint32_t j, uint32_t stage, uint32_t next)
+{
+    if (stage == 0)
+        return true;
+    if (next >= builder->next_chunk[j * ROUTE_STAGES + stage - 1])
+        return false;
+    uint32_t brought = builder->chunk_round[j][(stage - 1) * chunk_stride(&builder->chunkings[j]) + next];
+    return brought + builder->options->depth <= open_round_number(builder);
+}
+
+/** Note that the next chunk of a stage goes to the open round. */
+static void note_chunk(struct arena *arena, struct builder *builder, uint32_t j, uint32_t stage, uint32_t chunk)
+{
+    uint32_t *next = &builder->next_chunk[j * ROUTE_STAGES + stage];
+    *VEC_PUSH(arena, &builder->units) = (struct unit){.job = j, .chunk = chunk, .chunking = builder->chunkings[j]};
+    (*next)++;
+    builder->placed[j]++;
+    if (builder->chunk_round[j] != NULL)
+        builder->chunk_round[j][chunk] = open_round_number(builder);
+    if (stage == 0 && *next == chunk_stride(&builder->chunkings[j]))
+        *VEC_PUSH(arena, &builder->read) = j;
+    if (is_finished(builder, j))
+        builder->finish_round[j] = open_round_number(builder);
+}
+
+static bool place_of_stage(struct arena *arena, struct builder *builder, uint32_t j, uint32_t stage)
 {
     const struct job *job = &builder->problem->jobs[j];
     uint32_t pieces = builder->problem->route->types[job->type].piece_count;
-    uint32_t chunk = builder->next_chunk[j];
+    uint32_t stride = chunk_stride(&builder->chunkings[j]), next = builder->next_chunk[j * ROUTE_STAGES + stage];
+    uint32_t chunk = stage * stride + next;
+    if (next == stride || !is_supplied(builder, j, stage, next))
+        return false;
     if (chunk == 0 && (!may_start(builder, job) || !fits_memory(builder, job)))
         return false;
     uint32_t done = add_load(builder, j, chunk, pieces, false);
@@ -173,24 +208,29 @@ static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j
     }
     for (uint32_t m = 0; chunk == 0 && m < job->memory_count; m++)
         builder->memory[job->memory[m].device] += job->memory[m].alloc;
-    *VEC_PUSH(arena, &builder->units) = (struct unit){.job = j, .chunk = chunk, .chunking = builder->chunkings[j]};
-    builder->next_chunk[j]++;
-    if (!is_finished(builder, j))
-        return true;
-    builder->finish_round[j] = open_round_number(builder);
-    *VEC_PUSH(arena, &builder->finished) = j;
+    note_chunk(arena, builder, j, stage, chunk);
     return true;
+}
+
+/** Place one chunk of a job: of its latest stage that has one to place, so that what is under way ends soon. */
+static bool place_chunk(struct arena *arena, struct builder *builder, uint32_t j)
+{
+    for (uint32_t stage = builder->chunkings[j].stages; stage-- > 0;) {
+        if (place_of_stage(arena, builder, j, stage))
+            return true;
+    }
+    return false;
 }
 
 /** Apply the frees of all rounds <= open round - depth. */
 static void apply_frees(struct builder *builder)
 {
-    uint32_t open = (uint32_t)builder->finished_begin.count - 1;
+    uint32_t open = (uint32_t)builder->read_begin.count - 1;
     while (!builder->options->hold_old && builder->released_rounds + builder->options->depth <= open) {
-        uint32_t begin = builder->finished_begin.items[builder->released_rounds];
-        uint32_t end = builder->finished_begin.items[builder->released_rounds + 1];
+        uint32_t begin = builder->read_begin.items[builder->released_rounds];
+        uint32_t end = builder->read_begin.items[builder->released_rounds + 1];
         for (uint32_t i = begin; i < end; i++) {
-            const struct job *job = &builder->problem->jobs[builder->finished.items[i]];
+            const struct job *job = &builder->problem->jobs[builder->read.items[i]];
             for (uint32_t m = 0; m < job->memory_count; m++)
                 builder->memory[job->memory[m].device] -= job->memory[m].release;
         }
@@ -201,7 +241,7 @@ static void apply_frees(struct builder *builder)
 static void open_round(struct arena *arena, struct builder *builder)
 {
     *VEC_PUSH(arena, &builder->round_begin) = (uint32_t)builder->units.count;
-    *VEC_PUSH(arena, &builder->finished_begin) = (uint32_t)builder->finished.count;
+    *VEC_PUSH(arena, &builder->read_begin) = (uint32_t)builder->read.count;
     memset(builder->load, 0, builder->problem->route->world->device_count * sizeof(*builder->load));
     apply_frees(builder);
 }
@@ -233,11 +273,16 @@ static void builder_init(struct arena *arena, struct builder *builder, const str
     builder->room = ARENA_NEW(arena, uint64_t, devices);
     builder->load = ARENA_NEW(arena, uint64_t, devices);
     builder->slot = ARENA_NEW(arena, uint64_t, devices);
-    builder->next_chunk = ARENA_NEW(arena, uint32_t, problem->job_count);
+    builder->placed = ARENA_NEW(arena, uint32_t, problem->job_count);
+    builder->next_chunk = ARENA_NEW(arena, uint32_t, (size_t)problem->job_count * ROUTE_STAGES);
+    builder->chunk_round = ARENA_NEW(arena, uint32_t *, problem->job_count);
     builder->finish_round = ARENA_NEW(arena, uint32_t, problem->job_count);
     builder->chunkings = ARENA_NEW(arena, struct chunking, problem->job_count);
-    for (uint32_t j = 0; j < problem->job_count; j++)
+    for (uint32_t j = 0; j < problem->job_count; j++) {
         builder->chunkings[j] = rounds_cut_job(problem, &problem->jobs[j], options->chunk_bytes);
+        if (problem->jobs[j].stages > 1)
+            builder->chunk_round[j] = ARENA_NEW(arena, uint32_t, chunk_count(&builder->chunkings[j]));
+    }
     rounds_least_slots(arena, problem, options->chunk_bytes, builder->slot);
     for (uint32_t d = 0; d < devices; d++) {
         const struct problem_device *device = &problem->devices[d];

@@ -7,14 +7,18 @@
  * the first `window` unfinished jobs, every chunk that still fits the staging slots of all its
  * devices and, for a job's first chunk, their memory under the cap. A job that comes after another
  * one starts when that is finished; if it reads what that one brings, `depth` rounds later. Orders put
- * it behind the other one.
+ * it behind the other one. So it is with the stages of a job, chunk by chunk. Old buffers are released when all
+ * chunks of the first stage have been taken: the later ones do not read them.
  */
 
 #include "schedule/problem.h"
 
-/** How a job is cut: chunk c takes slice c % slices of every piece of group c / slices. */
+/**
+ * How a job is cut: a chunk takes one slice of every piece of one group and one stage, counted in this order. What a
+ * chunk sends on, the one of the same slice and group of the stage before has brought, `depth` rounds earlier.
+ */
 struct chunking {
-    uint32_t groups, slices;
+    uint32_t groups, slices, stages;
 };
 
 /** One chunk of one job, in one round. */
@@ -58,9 +62,20 @@ bool rounds_build(struct arena *arena, const struct problem *problem, const stru
 /** How to cut a job so that no device sends and receives more than about chunk_bytes (>= 1) in a chunk. */
 struct chunking rounds_cut_job(const struct problem *problem, const struct job *job, uint64_t chunk_bytes);
 
-static inline uint32_t chunk_count(const struct chunking *chunking)
+/** Chunks of each stage: chunk c comes from chunk c - chunk_stride. */
+static inline uint32_t chunk_stride(const struct chunking *chunking)
 {
     return chunking->groups * chunking->slices;
+}
+
+static inline uint32_t chunk_count(const struct chunking *chunking)
+{
+    return chunk_stride(chunking) * chunking->stages;
+}
+
+static inline uint32_t chunk_stage(const struct chunking *chunking, uint32_t chunk)
+{
+    return chunking->stages == 1 ? 0 : chunk / chunk_stride(chunking);
 }
 
 /** A chunk at hand, with what would else be divided anew for every piece. */
@@ -68,7 +83,7 @@ struct chunk {
     const struct problem *problem;
     const struct job *job;
     const struct route_type *type;
-    uint32_t groups, slices, group, slice;
+    uint32_t groups, slices, stages, group, slice, stage;
     uint64_t inverse; /* 2^64 / groups, rounded up */
 };
 
@@ -81,11 +96,13 @@ struct chunk rounds_chunk(const struct problem *problem, const struct job *job, 
  */
 static inline bool chunk_has_piece(const struct chunk *chunk, uint32_t piece)
 {
-    if (chunk->groups == 1)
-        return true;
-    uint64_t fraction = chunk->inverse * chunk->type->spreads[piece];
-    __extension__ typedef unsigned __int128 product;
-    return (uint32_t)((product)fraction * chunk->groups >> 64) == chunk->group;
+    if (chunk->groups > 1) {
+        uint64_t fraction = chunk->inverse * chunk->type->spreads[piece];
+        __extension__ typedef unsigned __int128 product;
+        if ((uint32_t)((product)fraction * chunk->groups >> 64) != chunk->group)
+            return false;
+    }
+    return chunk->stages == 1 || route_stage(chunk->type, chunk->job->index, piece) == chunk->stage;
 }
 
 /** Aligned bytes of a piece that takes part in a chunk; 0 when its slice is empty or the copy is local. */

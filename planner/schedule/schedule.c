@@ -350,21 +350,24 @@ static uint64_t count_pieces(const struct problem *problem, const struct rounds 
 /** A schedule this near to what the routes need at least ends the search. */
 #define NEAR_ENOUGH 1.1
 
-/**
- * The fastest strategy that fits among those that hold the old side; else among the others; else the one that made
- * the least cap.
- */
-static enum shunt_status choose(struct arena *arena, struct common *common, struct schedule *schedule_out,
-                                struct shunt_err *err)
+/** A schedule that was found, and what it takes; without a method: none was. */
+struct found {
+    struct schedule schedule;
+    double seconds;
+};
+
+/** The fastest strategy that fits among those that hold the old side; else among the others. */
+static struct found find_fastest(struct arena *arena, struct common *common)
 {
     const struct problem *problem = common->problem;
-    double least_seconds = estimate_least_seconds(arena, problem), best_seconds = 0;
-    struct schedule best = {0};
+    double least_seconds = estimate_least_seconds(arena, problem);
+    struct found best = {0};
     uint64_t looked_at = 0;
     for (size_t i = 0; i < STRATEGY_COUNT; i++) {
         const struct strategy *strategy = &strategies[i];
-        struct schedule schedule = {.method = strategy->name, .least_cap = common->least_cap};
-        if (best.method != NULL && (best.rounds.hold_old != strategy->hold_old || strategy->depth == 1))
+        struct schedule schedule = {.problem = problem, .method = strategy->name, .least_cap = common->least_cap};
+        if (best.schedule.method != NULL &&
+            (best.schedule.rounds.hold_old != strategy->hold_old || strategy->depth == 1))
             break;
         uint64_t peak;
         if (!run_strategy(arena, common, strategy, problem->cap, &schedule.rounds, &peak))
@@ -373,28 +376,65 @@ static enum shunt_status choose(struct arena *arena, struct common *common, stru
         if (peak < common->least_cap)
             continue;
         looked_at += count_pieces(problem, &schedule.rounds);
-        bool first = best.method == NULL, last = looked_at > SEARCH_PIECES;
-        double seconds = first && last ? 0 : estimate_seconds(arena, problem, &schedule.rounds);
-        if (first || seconds < best_seconds) {
-            best = schedule;
-            best_seconds = seconds;
-        }
-        if (last || best_seconds <= NEAR_ENOUGH * least_seconds)
+        bool first = best.schedule.method == NULL, last = looked_at > SEARCH_PIECES;
+        double seconds = estimate_seconds(arena, problem, &schedule.rounds);
+        if (first || seconds < best.seconds)
+            best = (struct found){.schedule = schedule, .seconds = seconds};
+        if (last || best.seconds <= NEAR_ENOUGH * least_seconds)
             break;
     }
-    if (best.method == NULL) {
-        best = (struct schedule){.method = common->least_strategy->name, .least_cap = common->least_cap};
+    return best;
+}
+
+/** The same with another route: what depends on the route alone is made anew. */
+static struct found find_relayed(struct arena *arena, const struct common *common, const struct problem *relayed)
+{
+    struct common other = *common;
+    other.problem = relayed;
+    other.least_slot = ARENA_NEW(arena, uint64_t, relayed->route->world->device_count);
+    other.largest_least_slot = rounds_least_slots(arena, relayed, other.least_chunk, other.least_slot);
+    return find_fastest(arena, &other);
+}
+
+/** Holding the old side comes first, then time. */
+static bool is_better(const struct found *a, const struct found *b)
+{
+    if (a->schedule.method == NULL || b->schedule.method == NULL)
+        return a->schedule.method != NULL;
+    if (a->schedule.rounds.hold_old != b->schedule.rounds.hold_old)
+        return a->schedule.rounds.hold_old;
+    return a->seconds < b->seconds;
+}
+
+/** The fastest that fits, by whichever route; else the one that made the least cap. */
+static enum shunt_status choose(struct arena *arena, struct common *common, const struct problem *relayed,
+                                struct schedule *schedule_out, struct shunt_err *err)
+{
+    const struct problem *problem = common->problem;
+    struct found best = {0};
+    if (relayed != NULL)
+        best = find_relayed(arena, common, relayed);
+    /* no schedule of the direct route needs to be looked at when none can be faster */
+    if (best.schedule.method == NULL || !best.schedule.rounds.hold_old ||
+        best.seconds > estimate_least_seconds(arena, problem)) {
+        struct found direct = find_fastest(arena, common);
+        best = is_better(&best, &direct) ? best : direct;
+    }
+    if (best.schedule.method == NULL) {
+        best.schedule = (struct schedule){
+            .problem = problem, .method = common->least_strategy->name, .least_cap = common->least_cap};
         uint64_t peak;
-        if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &best.rounds, &peak))
+        if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &best.schedule.rounds,
+                          &peak))
             return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
                               (unsigned long long)problem->cap, (unsigned long long)common->least_cap);
     }
-    *schedule_out = best;
+    *schedule_out = best.schedule;
     return SHUNT_OK;
 }
 
-enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, struct schedule *schedule_out,
-                                 struct shunt_err *err)
+enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
+                                 struct schedule *schedule_out, struct shunt_err *err)
 {
     struct common common;
     prepare(arena, problem, &common);
@@ -403,5 +443,5 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
     find_least_cap(arena, &common);
     if (problem->cap < common.least_cap)
         return refuse_cap(&common, err);
-    return choose(arena, &common, schedule_out, err);
+    return choose(arena, &common, relayed, schedule_out, err);
 }

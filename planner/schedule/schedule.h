@@ -7,11 +7,14 @@
  * the first one that fits under the cap wins. The last ones run one job after the other with the
  * smallest chunks. The lowest peak that any strategy has without a cap is the least cap: every cap
  * from there on is met, every lower one refused.
+ *
+ * The same move may be given twice, with two routes: the faster one that fits wins. The least cap is that of the first.
  */
 
 #include "schedule/rounds.h"
 
 struct schedule {
+    const struct problem *problem; /* of those given, the one that the rounds solve */
     struct rounds rounds;
     const char *method; /* name of the strategy */
     uint64_t least_cap; /* bytes per device */
@@ -21,10 +24,11 @@ struct schedule {
 uint64_t schedule_default_staging(const struct problem *problem);
 
 /**
+ * @param relayed  the same move with another route; NULL: none
  * @return SHUNT_ERR_INFEASIBLE when the cap or the staging is too small; err names the rank, the bytes
  *         missing and the least figure that would do
  */
-enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, struct schedule *schedule_out,
-                                 struct shunt_err *err);
+enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
+                                 struct schedule *schedule_out, struct shunt_err *err);
 
 #endif

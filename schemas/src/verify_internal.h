@@ -52,7 +52,7 @@ struct vpart {
 
 /** What the replay adds up, to compare with the summary; sums in bytes stop at UINT64_MAX. */
 struct vfigures {
-    uint64_t needed_remote, moved, relayed, copied, parked, kept, inter_node, intra_node, filled;
+    uint64_t needed_remote, moved, relayed, forwarded, copied, parked, kept, inter_node, intra_node, filled;
     /* of buffers made from another state: what must be sent, and what would have to be, if made from their own */
     uint64_t made_needed, own_needed;
     uint64_t max_send, max_recv, from_max, to_max, peak, host_peak, ops, messages;

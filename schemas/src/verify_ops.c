@@ -209,6 +209,8 @@ static void replay_op(struct vreplay *replay, uint32_t round, uint32_t index)
     case SHUNT_OP_PACK:
         check_read(replay, round, op, &end);
         vadd(&replay->sent, bytes);
+        if (buffer_of(replay, op->src_buffer)->side == SHUNT_SIDE_TO)
+            vadd(&replay->v->figures.forwarded, bytes); /* it was received, or made, before */
         break;
     case SHUNT_OP_FILL:
         replay_fill(replay, round, index, bytes);

@@ -49,6 +49,7 @@ static void merge_figures(struct vfigures *into, const struct vfigures *from)
         {&into->needed_remote, from->needed_remote},
         {&into->moved, from->moved},
         {&into->relayed, from->relayed},
+        {&into->forwarded, from->forwarded},
         {&into->copied, from->copied},
         {&into->parked, from->parked},
         {&into->kept, from->kept},

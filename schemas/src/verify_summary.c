@@ -50,6 +50,7 @@ static void check_figures(struct verifier *v)
         {"saved", sum->saved, saved_bytes(got)},
         {"host_peak", sum->host_peak, got->host_peak},
         {"parked", sum->parked, got->parked},
+        {"forwarded", sum->forwarded, got->forwarded},
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         if (figures[i].recorded != figures[i].replayed)

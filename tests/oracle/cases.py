@@ -210,6 +210,7 @@ def cases(draw: st.DrawFn) -> Case:
         draw(st.integers(1, 4)),
         reserve=draw(st.sampled_from((0, 1000))),
         transport_buffers=draw(st.sampled_from((0, 4096))),
+        costs=draw(st.booleans()),
     )
     staging = draw(st.sampled_from((None, 64, 128, 256, 512, 1024, 4096, 65536)))
     cap = draw(st.sampled_from((None, None, 0.0, 0.25, 0.5, 1.0)))

@@ -117,6 +117,7 @@ class Cluster:
     memory: int = 1 << 30
     reserve: int = 0
     transport_buffers: int = 0
+    costs: bool = True  # of rounds and messages: small moves are not relayed then
     name: str = "bench"
 
 

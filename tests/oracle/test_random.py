@@ -32,6 +32,7 @@ def traits(case: Case, move: Move, depth: int) -> list[str]:
         "casts": any("from_dtype" in line for line in lines),
         "made from another state": any("from_state" in line for line in lines),
         "drops": bool(set(dict(first.state)) - set(dict(second.state))),
+        "forwards": move.report["bytes"]["forwarded"] > 0,
         "overlapped": depth > 1,
         "many rounds": move.report["schedule"]["rounds"] > 3,
     }

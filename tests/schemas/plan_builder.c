@@ -352,6 +352,8 @@ static void account_ops(struct build *build, uint32_t device)
         received += op->op.kind == SHUNT_OP_UNPACK ? bytes : 0;
         if (op->op.kind != SHUNT_OP_PACK)
             continue;
+        if (build_buffer_at(build, device, op->op.src_buffer)->side == SHUNT_SIDE_TO)
+            sum->forwarded += bytes;
         uint32_t peer = peer_of(build, device, op->round, op->op.dst_offset);
         bool inside = build->devices[peer].node == build->devices[device].node;
         *(inside ? &sum->intra_node : &sum->inter_node) += bytes;
@@ -510,7 +512,7 @@ static void put_part(struct writer *writer, const struct build *build, uint32_t 
 static void put_plan(struct writer *writer, const struct build *build, const struct shunt_plan_header *header,
                      struct shunt_plan_section *table, struct shunt_plan_device *devices)
 {
-    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : header->version_minor == 2 ? 256 : 280;
+    const uint32_t summary_bytes = header->version_minor < 2 ? 248 : header->version_minor == 2 ? 256 : 288;
     const uint32_t record_bytes[SHUNT_PLAN_SECTION_COUNT] = {1, summary_bytes, 24, 8, 64, 1};
     put(writer, header, sizeof(*header));
     put(writer, table, SHUNT_PLAN_SECTION_COUNT * sizeof(*table));

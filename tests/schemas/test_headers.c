@@ -24,7 +24,7 @@ static void records_have_no_holes(void)
 {
     CHECK_EQ_U64(sizeof(struct shunt_plan_header), 8 + 4 * 4 + 8 + 5 * 32 + 7 * 4 + 36);
     CHECK_EQ_U64(sizeof(struct shunt_plan_section), 2 * 4 + 2 * 8 + 2 * 4);
-    CHECK_EQ_U64(sizeof(struct shunt_plan_summary), 8 * 4 + 11 * 8 + 3 * 8 + 9 * 8 + 6 * 4 + 5 * 8);
+    CHECK_EQ_U64(sizeof(struct shunt_plan_summary), 8 * 4 + 11 * 8 + 3 * 8 + 9 * 8 + 6 * 4 + 6 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_tensor), 2 * 4 + 2 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_device), 4 * 4 + 2 * 8 + 2 * 4 + 3 * 8);
     CHECK_EQ_U64(sizeof(struct shunt_plan_part_header), 8 * 4 + 2 * 8);
@@ -119,6 +119,7 @@ static const struct doc_row doc_rows[] = {
     ROW(summary, host_peak),
     ROW(summary, parked),
     ROW(summary, transport_per_peer),
+    ROW(summary, forwarded),
     ROW(tensor, name),
     ROW(tensor, ndim),
     ROW(tensor, dims),

@@ -703,6 +703,7 @@ static void figures_are_compared(void)
     } figures[] = {FIGURE(needed_remote),
                    FIGURE(moved),
                    FIGURE(relayed),
+                   FIGURE(forwarded),
                    FIGURE(local),
                    FIGURE(kept),
                    FIGURE(filled),

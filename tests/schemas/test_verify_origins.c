@@ -308,18 +308,22 @@ static struct build *build_relay(void)
     return build;
 }
 
-/* Both devices need what they receive. */
-static void relays_are_counted(void)
+static void forwards_are_counted(void)
 {
     static const struct {
-        uint64_t relayed;
+        uint64_t forwarded, relayed;
         enum shunt_status want;
         const char *text;
-    } claims[] = {{0, SHUNT_OK, ""}, {32, SHUNT_ERR_VERIFY, "relayed is 32, the replay has 0"}};
+    } claims[] = {{32, 0, SHUNT_OK, ""},
+                  {0, 0, SHUNT_ERR_VERIFY, "forwarded is 0, the replay has 32"},
+                  {64, 0, SHUNT_ERR_VERIFY, "forwarded is 64, the replay has 32"},
+                  {32, 32, SHUNT_ERR_VERIFY, "relayed is 32, the replay has 0"}};
     for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
         struct build *build = build_relay();
         struct shunt_err err = {""};
         CHECK_EQ_U64(build->summary.moved, 64);
+        CHECK_EQ_U64(build->summary.forwarded, 32);
+        build->summary.forwarded = claims[i].forwarded;
         build->summary.relayed = claims[i].relayed;
         CHECK_EQ_U64(verify_build(build, &err), claims[i].want);
         CHECK_STR(err.text, claims[i].text);
@@ -334,7 +338,7 @@ static const struct test_case cases[] = {
     {"many_reads_of_the_new_side", many_reads_of_the_new_side},
     {"much_is_saved", much_is_saved},
     {"sums_stop", sums_stop},
-    {"relays_are_counted", relays_are_counted},
+    {"forwards_are_counted", forwards_are_counted},
 };
 
 TEST_MAIN(cases)

@@ -122,8 +122,9 @@ struct shunt_plan_summary {
     uint64_t host_peak;            /* most bytes of scratch buffers live in the host memory of one device at once */
     uint64_t parked;               /* bytes copied into scratch buffers, in local */
     uint64_t transport_per_peer;   /* bytes for each distinct peer of a device, beside transport */
+    uint64_t forwarded;            /* sent out of buffers of the new side, in moved */
 };
-SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 280, "summary size");
+SHUNT_STATIC_ASSERT(sizeof(struct shunt_plan_summary) == 288, "summary size");
 #define SHUNT_PLAN_SUMMARY_BYTES_1_1 248u
 #define SHUNT_PLAN_SUMMARY_BYTES_1_2 256u
 

@@ -36,7 +36,7 @@ KEYS: dict[str, dict[str, str]] = {
         "devices": COUNT, "from_ranks": COUNT, "to_ranks": COUNT,
     },
     "bytes": dict.fromkeys(
-        ["needed_remote", "moved", "relayed", "local", "inter_node", "intra_node", "filled", "inter_node_lower_bound",
+        ["needed_remote", "moved", "relayed", "forwarded", "local", "inter_node", "intra_node", "filled", "inter_node_lower_bound",
          "max_send", "max_recv"], COUNT),
     "time": {"predicted": NUMBER, "lower_bound": NUMBER, "gap": MAYBE, "lower_bound_rounds": NUMBER,
              "gap_rounds": MAYBE},

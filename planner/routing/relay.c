@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "routing/relay.h"
+
+#include <stdlib.h>
+
+#include "routing/figures.h"
+#include "routing/relay_cells.h"
+#include "routing/relay_ports.h"
+#include "routing/sources.h"
+
+#define WORTH      0.98 /* the busiest port must get down to this share: relaying takes more rounds */
+#define PARTS      32   /* of what a port carries at best: so large a cell may be */
+#define UNSUPPLIED UINT32_MAX
+
+/** A cell, with what tells in which order they choose. */
+struct task {
+    uint64_t bytes; /* of its widest item */
+    uint32_t type, cell;
+    bool choice; /* of a source or of a gateway */
+};
+
+/** Sources under construction. */
+struct relay {
+    struct route *route;
+    struct cells *cells; /* by type */
+    struct relay_ports ports;
+    struct relay_run *runs; /* of the cell at hand */
+    size_t task_count;
+    struct task *tasks;
+    uint64_t out_limit; /* bytes that a holder sends over the network before gateways do it in its place */
+};
+
+/** One item of the cell at hand. */
+struct target {
+    struct route_type *type;
+    uint32_t *sources; /* by piece */
+    uint64_t bytes;
+};
+
+static void set_source(struct relay *relay, const struct target *target, uint32_t piece, uint32_t source,
+                       uint32_t stage)
+{
+    target->sources[piece] = route_at(source, stage);
+    relay_ports_add(&relay->ports, relay->route->world, source, target->type->pieces[piece].taker, target->bytes);
+}
+
+/** From a holder, or on the device itself. */
+static void take_directly(struct relay *relay, const struct target *target, const struct relay_run *run)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        const struct route_piece *piece = &target->type->pieces[run->pieces[i]];
+        uint32_t source = piece->taker;
+        if (piece->candidate_count > 0)
+            source = sources_pick(relay->route->world, piece, relay->ports.node_out, relay->ports.net_out);
+        set_source(relay, target, run->pieces[i], source, 0);
+    }
+}
+
+/** From the least loaded of those that make it themselves. */
+static void take_made(struct relay *relay, const struct target *target, const struct relay_run *run)
+{
+    uint32_t maker = UNSUPPLIED;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const struct route_piece *piece = &target->type->pieces[run->pieces[i]];
+        const uint64_t *load = relay->ports.node_out;
+        if (piece->fresh && (maker == UNSUPPLIED || load[piece->taker] < load[maker]))
+            maker = piece->taker;
+    }
+    for (uint32_t i = 0; i < run->count; i++) {
+        const struct route_piece *piece = &target->type->pieces[run->pieces[i]];
+        set_source(relay, target, run->pieces[i], piece->fresh ? piece->taker : maker, piece->fresh ? 0 : 1);
+    }
+}
+
+/** The taker of a run whose network port has received least, and of those the one whose has sent least. */
+static uint32_t choose_gateway(const struct relay *relay, const struct route_type *type, const struct relay_run *run)
+{
+    const uint64_t *in = relay->ports.net_in, *out = relay->ports.net_out;
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < run->count; i++) {
+        uint32_t a = type->pieces[run->pieces[i]].taker, b = type->pieces[run->pieces[best]].taker;
+        if (in[a] < in[b] || (in[a] == in[b] && out[a] < out[b]))
+            best = i;
+    }
+    return run->pieces[best];
+}
+
+/** The holder that has sent least over the network. */
+static uint32_t choose_holder(const struct relay *relay, const struct route_piece *piece)
+{
+    uint32_t best = piece->candidates[0];
+    for (uint32_t i = 1; i < piece->candidate_count; i++) {
+        if (relay->ports.net_out[piece->candidates[i]] < relay->ports.net_out[best])
+            best = piece->candidates[i];
+    }
+    return best;
+}
+
+/** Bring a run's gateway its piece, and from there the others theirs. */
+static void supply_run(struct relay *relay, const struct target *target, const struct relay_run *run, uint32_t gateway,
+                       uint32_t source, uint32_t stage)
+{
+    uint32_t device = target->type->pieces[gateway].taker;
+    target->sources[gateway] = route_at(source, stage);
+    relay->ports.net_out[source] += target->bytes;
+    for (uint32_t i = 0; i < run->count; i++) {
+        if (run->pieces[i] != gateway)
+            set_source(relay, target, run->pieces[i], device, stage + 1);
+    }
+}
+
+/** The piece of a run's gateway, which waits for its source; UNSUPPLIED when none does. */
+static uint32_t find_waiting(const struct target *target, const struct relay_run *run)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        if (target->sources[run->pieces[i]] == UNSUPPLIED)
+            return run->pieces[i];
+    }
+    return UNSUPPLIED;
+}
+
+/** Supply the run whose gateway has sent least over the network from a holder. @return false when none waits */
+static bool supply_next(struct relay *relay, const struct target *target, uint32_t run_count, uint64_t limit)
+{
+    uint32_t best = UNSUPPLIED, best_run = 0;
+    for (uint32_t r = 0; r < run_count; r++) {
+        uint32_t piece = find_waiting(target, &relay->runs[r]);
+        const struct route_piece *pieces = target->type->pieces;
+        if (piece != UNSUPPLIED && (best == UNSUPPLIED || relay->ports.net_out[pieces[piece].taker] <
+                                                              relay->ports.net_out[pieces[best].taker])) {
+            best = piece;
+            best_run = r;
+        }
+    }
+    if (best == UNSUPPLIED)
+        return false;
+    uint32_t holder = choose_holder(relay, &target->type->pieces[best]);
+    if (relay->ports.net_out[holder] + target->bytes > limit)
+        return false;
+    supply_run(relay, target, &relay->runs[best_run], best, holder, 0);
+    return true;
+}
+
+/** Gateways of all runs that need one; the first of them gets the cell from a holder. */
+static void enter_nodes(struct relay *relay, const struct target *target, uint32_t run_count)
+{
+    for (uint32_t r = 0; r < run_count; r++) {
+        const struct relay_run *run = &relay->runs[r];
+        if (run->kind != RELAY_NEEDY)
+            continue;
+        uint32_t gateway = choose_gateway(relay, target->type, run);
+        target->sources[gateway] = UNSUPPLIED;
+        relay->ports.net_in[target->type->pieces[gateway].taker] += target->bytes;
+    }
+    supply_next(relay, target, run_count, UINT64_MAX);
+}
+
+static struct target target_of(const struct relay *relay, const struct task *task, uint32_t index)
+{
+    struct route_type *type = &relay->route->types[task->type];
+    uint32_t p = relay->cells[task->type].pieces[relay->cells[task->type].begin[task->cell]];
+    return (struct target){.type = type,
+                           .sources = &type->sources[(size_t)index * type->piece_count],
+                           .bytes = (uint64_t)type->pieces[p].cell->elements *
+                                    relay->route->space->items[type->items[index]].wire_bytes};
+}
+
+static uint32_t list_runs(struct relay *relay, const struct task *task)
+{
+    const struct cells *cells = &relay->cells[task->type];
+    uint32_t begin = cells->begin[task->cell], end = cells->begin[task->cell + 1];
+    return relay_list_runs(relay->route->world, &relay->route->types[task->type], &cells->pieces[begin], end - begin,
+                           relay->runs);
+}
+
+static void choose_sources(struct relay *relay, const struct task *task)
+{
+    struct route_type *type = &relay->route->types[task->type];
+    uint32_t run_count = list_runs(relay, task);
+    for (uint32_t i = 0; i < type->item_count; i++) {
+        const struct target target = target_of(relay, task, i);
+        bool forwards = relay_can_forward(relay->route, type->items[i]);
+        for (uint32_t r = 0; r < run_count; r++) {
+            const struct relay_run *run = &relay->runs[r];
+            if (run->kind == RELAY_HELD || !forwards)
+                take_directly(relay, &target, run);
+            else if (run->kind == RELAY_MADE)
+                take_made(relay, &target, run);
+        }
+        if (forwards)
+            enter_nodes(relay, &target, run_count);
+    }
+}
+
+/** The gateway that has received the cell from a holder and has sent least over the network; UNSUPPLIED: none. */
+static uint32_t choose_forwarder(const struct relay *relay, const struct target *target, uint32_t run_count)
+{
+    uint32_t best = UNSUPPLIED;
+    for (uint32_t r = 0; r < run_count; r++) {
+        const struct relay_run *run = &relay->runs[r];
+        if (run->kind != RELAY_NEEDY || find_waiting(target, run) != UNSUPPLIED)
+            continue;
+        for (uint32_t i = 0; i < run->count; i++) {
+            uint32_t source = target->sources[run->pieces[i]], taker = target->type->pieces[run->pieces[i]].taker;
+            bool first = source >> ROUTE_STAGE_SHIFT == 0;
+            if (first && (best == UNSUPPLIED || relay->ports.net_out[taker] < relay->ports.net_out[best]))
+                best = taker;
+        }
+    }
+    return best;
+}
+
+/** Sources of the gateways that have none yet: holders as long as they can, then other gateways. */
+static void supply_others(struct relay *relay, const struct target *target, uint32_t run_count)
+{
+    while (supply_next(relay, target, run_count, relay->out_limit))
+        continue;
+    for (uint32_t r = 0; r < run_count; r++) {
+        const struct relay_run *run = &relay->runs[r];
+        uint32_t gateway = run->kind == RELAY_NEEDY ? find_waiting(target, run) : UNSUPPLIED;
+        if (gateway == UNSUPPLIED)
+            continue;
+        uint32_t holder = choose_holder(relay, &target->type->pieces[gateway]);
+        uint32_t forwarder = choose_forwarder(relay, target, run_count);
+        bool later = relay->ports.net_out[forwarder] < relay->ports.net_out[holder];
+        supply_run(relay, target, run, gateway, later ? forwarder : holder, later ? 1 : 0);
+    }
+}
+
+static void finish_sources(struct relay *relay, const struct task *task)
+{
+    struct route_type *type = &relay->route->types[task->type];
+    uint32_t run_count = list_runs(relay, task), needy = 0;
+    for (uint32_t r = 0; r < run_count; r++)
+        needy += relay->runs[r].kind == RELAY_NEEDY;
+    for (uint32_t i = 0; needy > 1 && i < type->item_count; i++) {
+        const struct target target = target_of(relay, task, i);
+        if (relay_can_forward(relay->route, type->items[i]))
+            supply_others(relay, &target, run_count);
+    }
+}
+
+static int compare_tasks(const void *a, const void *b)
+{
+    const struct task *x = a, *y = b;
+    if (x->choice != y->choice)
+        return x->choice ? 1 : -1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    if (x->type != y->type)
+        return x->type < y->type ? -1 : 1;
+    return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+static bool has_choice(const struct relay *relay, const struct task *task)
+{
+    const struct cells *cells = &relay->cells[task->type];
+    const struct route_piece *pieces = relay->route->types[task->type].pieces;
+    for (uint32_t i = cells->begin[task->cell]; i < cells->begin[task->cell + 1]; i++) {
+        if (pieces[cells->pieces[i]].candidate_count > 1 || pieces[cells->pieces[i]].joined)
+            return true;
+    }
+    return false;
+}
+
+static void list_tasks(struct arena *arena, struct relay *relay)
+{
+    VEC(struct task) tasks = {0};
+    for (uint32_t t = 0; t < relay->route->type_count; t++) {
+        struct route_type *type = &relay->route->types[t];
+        uint32_t widest = 0;
+        type->sources = ARENA_NEW(arena, uint32_t, (size_t)type->item_count * type->piece_count);
+        relay->cells[t] = cells_index(arena, type);
+        for (uint32_t i = 0; i < type->item_count; i++) {
+            uint32_t bytes = relay->route->space->items[type->items[i]].wire_bytes;
+            widest = bytes > widest ? bytes : widest;
+        }
+        for (uint32_t c = 0; c < type->cell_count; c++) {
+            const struct cells *cells = &relay->cells[t];
+            if (cells->begin[c] == cells->begin[c + 1])
+                continue;
+            struct task task = {.type = t, .cell = c};
+            task.bytes = (uint64_t)type->pieces[cells->pieces[cells->begin[c]]].cell->elements * widest;
+            task.choice = has_choice(relay, &task);
+            *VEC_PUSH(arena, &tasks) = task;
+        }
+    }
+    relay->tasks = tasks.items;
+    relay->task_count = tasks.count;
+    if (tasks.count > 0)
+        qsort(tasks.items, tasks.count, sizeof(*tasks.items), compare_tasks);
+}
+
+static void choose_all(struct arena *arena, struct route *route)
+{
+    uint32_t devices = route->world->device_count;
+    struct relay relay = {.route = route,
+                          .cells = ARENA_NEW(arena, struct cells, route->type_count),
+                          .runs = ARENA_NEW(arena, struct relay_run, devices)};
+    relay_ports_init(arena, devices, &relay.ports);
+    list_tasks(arena, &relay);
+    for (size_t i = 0; i < relay.task_count; i++)
+        choose_sources(&relay, &relay.tasks[i]);
+    /* what no choice of sources avoids: all that enters nodes, and once what leaves those that have it */
+    uint64_t in = relay_ports_most(relay.ports.net_in, devices), out = relay_ports_most(relay.ports.net_out, devices);
+    relay.out_limit = in > out ? in : out;
+    for (size_t i = 0; i < relay.task_count; i++)
+        finish_sources(&relay, &relay.tasks[i]);
+}
+
+struct route *relay_build(struct arena *arena, const struct route *direct)
+{
+    const struct cfg_machine *machine = world_machine(direct->world, 0); /* of unlike ones, any */
+    double seconds = relay_route_seconds(arena, direct), least = direct->figures.lower_bound_seconds;
+    bool one_node = direct->world->devices[0].node == direct->world->devices[direct->world->device_count - 1].node;
+    if (one_node || machine->intra_node <= machine->inter_node || least > WORTH * seconds)
+        return NULL;
+    struct route *route = ARENA_NEW(arena, struct route, 1);
+    *route = *direct;
+    route->types = ARENA_NEW(arena, struct route_type, route->type_count);
+    for (uint32_t t = 0; t < route->type_count; t++)
+        route->types[t] = direct->types[t];
+    double carried = least * machine->inter_node / PARTS;
+    relay_cut_cells(arena, route, carried < 1 ? 1 : (uint64_t)carried);
+    choose_all(arena, route);
+    if (relay_route_seconds(arena, route) > WORTH * seconds)
+        return NULL;
+    route_figures_recount(arena, route);
+    return route;
+}
