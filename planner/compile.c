@@ -241,7 +241,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
     const struct route *relayed = relay_build(arena, route);
     const struct problem *other =
         relayed == NULL ? NULL : problem_build(arena, relayed, problem->cap, problem->staging);
-    status = schedule_build(arena, problem, other, &schedule, err);
+    status = schedule_build(arena, problem, other, options->method, &schedule, err);
     if (status != SHUNT_OK)
         return status;
     const struct file_input input = {.model = documents->model,

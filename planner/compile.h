@@ -5,6 +5,7 @@
 /** The compiler from end to end: documents -> space -> routing -> schedule -> plan bytes. */
 
 #include "config/config.h"
+#include "schedule/schedule.h"
 
 struct compile_options {
     const char *from_path, *to_path; /* files, or the names of built-in layouts */
@@ -17,6 +18,7 @@ struct compile_options {
     uint64_t staging;    /* bytes per device over all slots */
     bool place_optimal;  /* choose which device takes which new rank; false: as the new layout says */
     uint32_t threads;    /* to work with, 0: as many as there are processors, at most 8; the plan is the same */
+    enum schedule_method method;
 };
 
 /** Documents of one move, loaded and resolved. */

@@ -190,6 +190,7 @@ static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
     double start = now();
     struct compile_documents documents;
     struct made_plan made = {0};
+    o->compile.method = strcmp(o->method, "greedy") == 0 ? METHOD_GREEDY : METHOD_AUTO;
     enum shunt_status status = check_supported(o, err);
     if (status == SHUNT_OK)
         status = check_outputs(o, err);

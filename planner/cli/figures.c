@@ -44,7 +44,7 @@ const struct figure figure_table[] = {
     {"time", "predicted", "predicted", NULL, FIGURE_SECONDS, SUMMARY(predicted_seconds)},
     {"time", "lower_bound", "lower bound", "no plan can beat it", FIGURE_SECONDS, SUMMARY(lower_bound_seconds)},
     {"time", "gap", "  gap", "predicted above it", FIGURE_RATIO, AT(gap)},
-    {"time", "lower_bound_rounds", "rounds bound", "no plan with this cap and round cost",
+    {"time", "lower_bound_rounds", "rounds bound", "no rounds of these routes",
      FIGURE_SECONDS, SUMMARY(lower_bound_rounds_seconds)},
     {"time", "gap_rounds", "  gap", "predicted above it", FIGURE_RATIO, AT(gap_rounds)},
 

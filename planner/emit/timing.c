@@ -2,6 +2,7 @@
 #include "emit/timing.h"
 
 #include "schedule/meter.h"
+#include "schedule/rounds_bound.h"
 
 static struct port_use use_of(const struct route *route, const struct transfer *transfer)
 {
@@ -80,16 +81,17 @@ struct timing timing_compute(struct arena *arena, const struct problem *problem,
                              const struct lowered *lowered)
 {
     const struct route_figures *figures = &problem->route->figures;
-    double round_seconds = problem->route->world->cluster->round_seconds;
-    struct timing timing = {.least_rounds = figures->max_missing > 0 ? 1 : 0};
+    struct timing timing = {0};
     struct meter meter;
     meter_init(arena, problem, &meter);
-    if (problem->staging > 0 && figures->max_missing > problem->staging)
-        timing.least_rounds = (figures->max_missing + problem->staging - 1) / problem->staging;
     timing.sum = sum_rounds(arena, &meter, rounds, lowered);
     uint32_t link = find_busiest(&meter, timing.busiest);
     timing.padding_seconds = (double)count_padding(arena, problem, lowered, link) * seconds_per_byte(&meter, link);
     timing.predicted_seconds = timing.sum.total;
-    timing.lower_bound_rounds_seconds = figures->lower_bound_seconds + (double)timing.least_rounds * round_seconds;
+    const struct rounds_bound bound = rounds_bound_compute(arena, problem);
+    double any =
+        figures->lower_bound_seconds + (figures->max_missing > 0 ? problem->route->world->cluster->round_seconds : 0);
+    timing.least_rounds = bound.rounds;
+    timing.lower_bound_rounds_seconds = bound.seconds > any ? bound.seconds : any;
     return timing;
 }

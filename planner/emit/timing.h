@@ -14,8 +14,8 @@ struct timing_port {
 
 struct timing {
     double predicted_seconds;
-    double lower_bound_rounds_seconds; /* the route's bound plus the least number of rounds that the staging allows */
-    uint64_t least_rounds;             /* that number */
+    double lower_bound_rounds_seconds; /* of any rounds of these routes, under this cap and staging */
+    uint64_t least_rounds;             /* that the staging asks for */
     struct clock_sum sum;              /* where the prediction comes from */
     struct timing_port busiest[PORT_KINDS];
     double padding_seconds; /* what the busiest link carries between the pieces of messages */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "schedule/balance.h"
+#include "schedule/cap_plan.h"
 #include "schedule/estimate.h"
 #include "schedule/order.h"
 #include "schedule/peak.h"
@@ -406,9 +407,23 @@ static bool is_better(const struct found *a, const struct found *b)
     return a->seconds < b->seconds;
 }
 
+/** Rounds lane by lane, of the direct route. */
+static struct found find_lanes(struct arena *arena, const struct common *common)
+{
+    const struct problem *problem = common->problem;
+    const struct cap_plan_options options = {
+        .cap = problem->cap, .least_chunk = common->least_chunk, .least_slot = common->largest_least_slot};
+    struct found lanes = {.schedule = {.problem = problem, .least_cap = common->least_cap}};
+    /* as of other strategies: not where only this cap makes it so frugal */
+    if (cap_plan_build(arena, problem, &options, &lanes.schedule.rounds, &lanes.seconds) &&
+        peak_of_rounds(arena, problem, &lanes.schedule.rounds) >= common->least_cap)
+        lanes.schedule.method = "lanes";
+    return lanes;
+}
+
 /** The fastest that fits, by whichever route; else the one that made the least cap. */
 static enum shunt_status choose(struct arena *arena, struct common *common, const struct problem *relayed,
-                                struct schedule *schedule_out, struct shunt_err *err)
+                                enum schedule_method method, struct schedule *schedule_out, struct shunt_err *err)
 {
     const struct problem *problem = common->problem;
     struct found best = {0};
@@ -419,6 +434,10 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
         best.seconds > estimate_least_seconds(arena, problem)) {
         struct found direct = find_fastest(arena, common);
         best = is_better(&best, &direct) ? best : direct;
+    }
+    if (method != METHOD_GREEDY && (best.schedule.method == NULL || !best.schedule.rounds.hold_old)) {
+        struct found lanes = find_lanes(arena, common);
+        best = is_better(&best, &lanes) ? best : lanes;
     }
     if (best.schedule.method == NULL) {
         best.schedule = (struct schedule){
@@ -434,7 +453,7 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
 }
 
 enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
-                                 struct schedule *schedule_out, struct shunt_err *err)
+                                 enum schedule_method method, struct schedule *schedule_out, struct shunt_err *err)
 {
     struct common common;
     prepare(arena, problem, &common);
@@ -443,5 +462,5 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
     find_least_cap(arena, &common);
     if (problem->cap < common.least_cap)
         return refuse_cap(&common, err);
-    return choose(arena, &common, relayed, schedule_out, err);
+    return choose(arena, &common, relayed, method, schedule_out, err);
 }

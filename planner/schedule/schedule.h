@@ -20,6 +20,12 @@ struct schedule {
     uint64_t least_cap; /* bytes per device */
 };
 
+enum schedule_method {
+    METHOD_AUTO,   /* the best that this version has */
+    METHOD_GREEDY, /* the table of strategies alone */
+    METHOD_EXACT   /* whole-number programs too, up to the sizes where they end */
+};
+
 /** Staging that is used when the user names none: enough for a few rounds on the busiest device. */
 uint64_t schedule_default_staging(const struct problem *problem);
 
@@ -29,6 +35,6 @@ uint64_t schedule_default_staging(const struct problem *problem);
  *         missing and the least figure that would do
  */
 enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
-                                 struct schedule *schedule_out, struct shunt_err *err);
+                                 enum schedule_method method, struct schedule *schedule_out, struct shunt_err *err);
 
 #endif

@@ -223,7 +223,8 @@ static void chooses_by_time(void)
         struct shunt_err err = {0};
         room.problem->cap = (uint64_t)(caps[i] * (double)room.problem->peak_lower_bound);
         room.problem->staging = UINT64_C(256) << 20;
-        CHECK_MSG(schedule_build(&room.arena, room.problem, NULL, &schedule, &err) == SHUNT_OK, "%s", err.text);
+        CHECK_MSG(schedule_build(&room.arena, room.problem, NULL, METHOD_AUTO, &schedule, &err) == SHUNT_OK, "%s",
+                  err.text);
         double seconds = estimate_seconds(&room.arena, room.problem, &schedule.rounds);
         CHECK(peak_of_rounds(&room.arena, room.problem, &schedule.rounds) <= room.problem->cap);
         CHECK_MSG(seconds >= 0.98 * before, "cap %.2f: %f s after %f s", caps[i], seconds, before);
