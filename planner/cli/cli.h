@@ -103,5 +103,6 @@ int cmd_verify(int argc, char **argv);
 int cmd_layout(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_precompile(int argc, char **argv);
+int cmd_simulate(int argc, char **argv);
 
 #endif

@@ -2,6 +2,7 @@
 #include "explain_print.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "format.h"
@@ -73,12 +74,14 @@ void explain_print(const struct explained *explained)
     printf("\nwhy\n");
     print_port(explained->plan, &e->ports[0], e->bound ? "bound by" : "busiest");
     printf(" of %s\n", fmt_seconds(explained->predicted).s);
-    print_part("lower bound", explained->lower_bound, explained->predicted, "no plan can beat it");
+    if (isfinite(explained->lower_bound))
+        print_part("lower bound", explained->lower_bound, explained->predicted, "no plan can beat it");
     for (size_t p = 0; p < PART_COUNT; p++) {
         if (seconds_of(e, &parts[p]) > 0)
             print_part(parts[p].label, seconds_of(e, &parts[p]), explained->predicted, parts[p].note);
     }
-    print_memory(explained->plan, e);
+    if (isfinite(explained->lower_bound)) /* its own cluster */
+        print_memory(explained->plan, e);
 }
 
 /* ---- JSON -------------------------------------------------------------------------- */

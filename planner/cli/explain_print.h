@@ -11,7 +11,7 @@
 /** What an explanation stands beside. */
 struct explained {
     const struct shunt_plan *plan;
-    double predicted, lower_bound;
+    double predicted, lower_bound;         /* not a number: none is known, and `routing` is all of the busiest link */
     const struct explanation *explanation; /* NULL: the plan does not say */
 };
 

@@ -23,7 +23,7 @@ static const struct verb verbs[] = {
     {"layout", cmd_layout, NULL},
     {"diff", cmd_diff, NULL},
     {"precompile", cmd_precompile, NULL},
-    {"simulate", NULL, "replay a plan on the model of another cluster"},
+    {"simulate", cmd_simulate, NULL},
     {"salvage", NULL, "plan from where a broken move stopped"},
     {"serve", NULL, "answer requests for plans"},
 };

@@ -27,8 +27,7 @@ static enum shunt_status refuse_device(const struct cfg_cluster *cluster, const 
                       rank, (unsigned long long)count, cluster->path);
 }
 
-/** Devices of all nodes; 0 when there are as many as needed. */
-static uint64_t count_devices(const struct cfg_cluster *cluster)
+uint64_t world_count_devices(const struct cfg_cluster *cluster)
 {
     uint64_t count = 0;
     for (uint64_t node = 0; node < (uint64_t)cluster->nodes; node++)
@@ -39,7 +38,7 @@ static uint64_t count_devices(const struct cfg_cluster *cluster)
 static enum shunt_status check_devices(const struct cfg_cluster *cluster, const struct side *side,
                                        struct shunt_err *err)
 {
-    uint64_t count = count_devices(cluster);
+    uint64_t count = world_count_devices(cluster);
     for (uint32_t r = 0; cluster->nodes > 0 && r < side->grid.rank_count; r++) {
         if (side->grid.ranks[r].device >= count)
             return refuse_device(cluster, side, r, count, err);
@@ -104,6 +103,23 @@ uint64_t world_most_memory(const struct world *world)
     return most;
 }
 
+struct world *world_list(struct arena *arena, const struct cfg_cluster *cluster, const uint32_t *ids, uint32_t count)
+{
+    struct world *world = ARENA_NEW(arena, struct world, 1);
+    world->cluster = cluster;
+    world->devices = ARENA_NEW(arena, struct world_device, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0 && ids[i] == ids[i - 1])
+            continue;
+        struct world_device *device = &world->devices[world->device_count++];
+        device->id = ids[i];
+        device->from_rank = device->to_rank = WORLD_NO_RANK;
+    }
+    list_machines(arena, world);
+    find_nodes(world);
+    return world;
+}
+
 enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
                               const struct side *to, struct world **world_out, struct shunt_err *err)
 {
@@ -120,18 +136,7 @@ enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *clu
             r < from->grid.rank_count ? from->grid.ranks[r].device : to->grid.ranks[r - from->grid.rank_count].device;
     qsort(ids, total, sizeof(*ids), compare_ids);
 
-    struct world *world = ARENA_NEW(arena, struct world, 1);
-    world->cluster = cluster;
-    world->devices = ARENA_NEW(arena, struct world_device, total);
-    for (uint32_t i = 0; i < total; i++) {
-        if (i > 0 && ids[i] == ids[i - 1])
-            continue;
-        struct world_device *device = &world->devices[world->device_count++];
-        device->id = ids[i];
-        device->from_rank = device->to_rank = WORLD_NO_RANK;
-    }
-    list_machines(arena, world);
-    find_nodes(world);
+    struct world *world = world_list(arena, cluster, ids, total);
     world->from_device = map_ranks(arena, world, from, true);
     world->to_device = map_ranks(arena, world, to, false);
     *world_out = world;

@@ -34,6 +34,12 @@ static inline const struct cfg_machine *world_machine(const struct world *world,
 /** The most that a device of the move has. */
 uint64_t world_most_memory(const struct world *world);
 
+/** Devices of a cluster, ascending, that no rank is said of; the caller has seen that the cluster has them. */
+struct world *world_list(struct arena *arena, const struct cfg_cluster *cluster, const uint32_t *ids, uint32_t count);
+
+/** Devices of all nodes of a cluster; 0 when there are as many as needed. */
+uint64_t world_count_devices(const struct cfg_cluster *cluster);
+
 /** @return SHUNT_ERR_INPUT when a layout names a device that the cluster does not have */
 enum shunt_status world_build(struct arena *arena, const struct cfg_cluster *cluster, const struct side *from,
                               const struct side *to, struct world **world_out, struct shunt_err *err);

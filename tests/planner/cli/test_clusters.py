@@ -19,7 +19,8 @@ SHUNT = str(Path(os.environ.get("SHUNT_BIN", "build/planner/shunt")).resolve())
 
 ROWS, COLUMNS = 4096, 1024
 HALF = ROWS * COLUMNS * 2 // 2  # bytes of a half of the tensor in bf16
-MODEL = f"kind: model\nname: m\nlayers: 1\ntensors:\n- {{name: w, shape: [{ROWS}, {COLUMNS}], stage: first, cut: {{dim: 0}}}}\n"
+MODEL = ("kind: model\nname: m\nlayers: 1\ntensors:\n"
+         f"- {{name: w, shape: [{ROWS}, {COLUMNS}], stage: first, cut: {{dim: 0}}}}\n")
 LAYOUT = "kind: layout\nname: {name}\nmodel: m.yaml\nparallel: {{tp: {tp}}}\ndevices: {devices}\nstate: {state}\n"
 # two devices to a node; what is not under test takes no time
 BASE = {"devices_per_node": "2", "device": "{memory: 1 GB}", "copy": "1000000 TB/s",
@@ -56,6 +57,12 @@ class Room:
             self.run("verify")
         return (json.loads(done.stdout) if done.stdout else {}) | {"stderr": done.stderr}
 
+    def simulate(self, **changes: str) -> Any:
+        """Simulate the plan on a cluster; without changes on the one that was written last."""
+        if changes:
+            self.cluster(**changes)
+        return self.run("simulate", "--cluster", self.folder / "c.yaml")
+
     def run(self, verb: str, *options: object) -> Any:
         """Run a verb on the plan."""
         command = [SHUNT, verb, str(self.folder / "p.plan"), "--json", *map(str, options)]
@@ -88,10 +95,12 @@ def links_bind(room: Room) -> None:
     """The slower end, the node's total, one message, a node of its own kind: each binds where it is the least."""
     old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
     links = "{{intra_node: 100 GB/s, inter_node: 10 GB/s, {}}}"
+    slow = "[{nodes: 1, links: {inter_node: 4 GB/s}}]"
     near(seconds(room, room.plan(old, new), "network out", 0), HALF / 10e9)
-    near(seconds(room, room.plan(old, new, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]"), "network in", 1), HALF / 4e9)
-    near(seconds(room, room.plan(new, old, groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]"), "network out", 1), HALF / 4e9)
-    near(seconds(room, room.plan(old, new, links=links.format("node_inter_node: 12 GB/s")), "node's network out", 0), 2 * HALF / 12e9)
+    near(seconds(room, room.plan(old, new, groups=slow), "network in", 1), HALF / 4e9)
+    near(seconds(room, room.plan(new, old, groups=slow), "network out", 1), HALF / 4e9)
+    pooled = room.plan(old, new, links=links.format("node_inter_node: 12 GB/s"))
+    near(seconds(room, pooled, "node's network out", 0), 2 * HALF / 12e9)
     near(seconds(room, room.plan(old, new, links=links.format("node_inter_node: 30 GB/s"))), HALF / 10e9)
     near(seconds(room, room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 3"))), HALF / 6e9)
     near(seconds(room, room.plan(old, new, links=links.format("channel: 2 GB/s, channels: 5"))), HALF / 10e9)
@@ -110,7 +119,8 @@ def bounds_hold(room: Room) -> None:
 def copies_take_time(room: Room) -> None:
     """Packs and unpacks each at their rate, in one round that hides nothing."""
     old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
-    plan = room.plan(old, new, "--staging", "1 GB", pack="20 GB/s", unpack="5 GB/s", costs="{round: 1 s, message: 0 us}")
+    costs = "{round: 1 s, message: 0 us}"
+    plan = room.plan(old, new, "--staging", "1 GB", pack="20 GB/s", unpack="5 GB/s", costs=costs)
     same(plan["schedule"]["rounds"], 1)
     near(seconds(room, plan), 1 + HALF / 10e9 + HALF / 20e9 + HALF / 5e9)
 
@@ -173,10 +183,69 @@ def small_devices_keep_to_theirs(room: Room) -> None:
     assert "least cap" not in said, said
 
 
+def near_memory(room: Room, fits: bool, device: int, least: int) -> None:
+    """Whether a simulation finds the memory enough, on which device, and how much it has."""
+    memory = room.simulate()["memory"]
+    same((memory["fits"], memory["device"], memory["memory"]), (fits, device, least))
+
+
+def plans_run_elsewhere(room: Room) -> None:
+    """A plan takes on its own cluster what it was predicted to take, and on others what those allow."""
+    old, new = room.layout("old", 2, "0-1", HOST), room.layout("new", 4, "1-4", MASTER)
+    uneven = ("{intra_node: 70 GB/s, inter_node: 9 GB/s, node_inter_node: 13 GB/s, channel: 3 GB/s, channels: 2, "
+              "host_to_device: 4 GB/s, device_to_host: 3 GB/s}")
+    groups = "[{nodes: 1, devices_per_node: 1, copy: 20 GB/s, links: {inter_node: 5 GB/s}}]"
+    costs = "{round: 3 us, message: 1 us}"
+    for changes in ({}, {"links": uneven, "copy": "30 GB/s", "groups": groups, "costs": costs}):
+        plan = room.plan(old, new, "--staging", "2 MiB", **changes)
+        assert plan["schedule"]["rounds"] > 1, plan["schedule"]
+        simulated = room.simulate()
+        near(simulated["time"]["predicted"], plan["time"]["predicted"], 1e-12)
+        near(simulated["time"]["made_for"], plan["time"]["predicted"], 1e-12)
+        same(simulated["explain"]["bound_by"], plan["explain"]["bound_by"])
+        same(simulated["explain"]["ports"], plan["explain"]["ports"])
+        same(simulated["explain"]["seconds"]["lower_bound"], None)
+        parts = [part for part in simulated["explain"]["seconds"].values() if part is not None]
+        near(sum(parts), simulated["time"]["predicted"], 1e-12)
+    old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
+    room.plan(old, new)
+    near(room.simulate(groups="[{nodes: 1, links: {inter_node: 4 GB/s}}]")["time"]["predicted"], HALF / 4e9)
+    near(room.simulate(devices_per_node="4")["time"]["predicted"], HALF / 100e9)
+    near(room.simulate(costs="{round: 2 s, message: 0 us}")["time"]["predicted"],
+         HALF / 10e9 + 2 * room.run("inspect")["schedule"]["rounds"])
+    near_memory(room, True, 0, 1_000_000_000)
+    room.cluster(groups="[{nodes: 1, device: {memory: 1 MB}}]")
+    near_memory(room, False, 2, 1_000_000)
+    room.cluster(nodes="1")
+    done = subprocess.run([SHUNT, "simulate", str(room.folder / "p.plan"), "--cluster", str(room.folder / "c.yaml")],
+                          capture_output=True, text=True, check=False, timeout=120)
+    same((done.returncode, done.stdout), (1, ""))
+    assert "found device 3 in the plan, expected less than 2, the devices of " in done.stderr, done.stderr
+
+
+BUILT_IN = (("gpt2-tp4-pp2", "gpt2-tp2-pp4", "local"), ("gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp4pp4", "a100"),
+            ("llama-2-7b-16-dp16", "llama-2-7b-16-tp4dp4", "a800"),
+            ("qwen3-30b-a3b-16-pp2dp8ep8-weights", "qwen3-30b-a3b-16-tp8dp2-rollout", "h100"))
+
+
+def explanations_add_up(room: Room) -> None:
+    """Of plans of built-in layouts: parts and prediction, and the same from the operations of the plan."""
+    for old, new, cluster in BUILT_IN:
+        command = [SHUNT, "plan", old, new, "-o", str(room.folder / "p.plan"), "--cluster", cluster, "--json",
+                   "--no-verify"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+        plan = json.loads(done.stdout)
+        predicted = seconds(room, plan)
+        simulated = room.run("simulate", "--cluster", cluster)
+        near(simulated["time"]["predicted"], predicted, 1e-12)
+        same(simulated["explain"]["ports"], plan["explain"]["ports"])
+        assert simulated["memory"]["fits"], simulated["memory"]
+
+
 def main() -> int:
     """Run all cases."""
     cases = [links_bind, bounds_hold, copies_take_time, host_memory_has_a_link, peers_take_memory,
-             small_devices_keep_to_theirs]
+             small_devices_keep_to_theirs, plans_run_elsewhere, explanations_add_up]
     failed = 0
     for number, case in enumerate(cases, 1):
         with tempfile.TemporaryDirectory() as folder:

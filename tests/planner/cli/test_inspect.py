@@ -57,8 +57,8 @@ OP_KEYS = {
     "fill": BOX_OP[1:], "send": ["peer", "bytes", "src", "elem_bytes"], "recv": ["peer", "bytes", "dst", "elem_bytes"],
 }
 PHASES = {"alloc": 0, "copy": 0, "pack": 0, "fill": 0, "send": 1, "recv": 2, "unpack": 3, "free": 4}
-VERBS = ["plan", "inspect", "verify", "layout", "diff", "precompile"]
-PLANNED = ["simulate", "salvage", "serve"]
+VERBS = ["plan", "inspect", "verify", "layout", "diff", "precompile", "simulate"]
+PLANNED = ["salvage", "serve"]
 
 
 # ---- running ------------------------------------------------------------------------
