@@ -9,7 +9,9 @@
  *   - per node: bytes it lacks, each once, over its network ports together;
  *   - per set of devices: bytes that only they hold and others must get, each once, likewise;
  *   - per set of nodes: bytes that only they hold and other nodes lack, each once, likewise;
- *   - per device: bytes of new buffers it must write, over its copies.
+ *   - per device: bytes of new buffers it must write, over its copies, and those in host memory over its link to that;
+ *   - per set of devices: bytes that only they hold, in host memory, and must be read once, over their links to it; then
+ *     per device bytes it must get and write to host memory, since reads come before a group and writes behind it.
  * The sets are those of the least cuts (flow.h). All network ports together are no bound of their own: each takes as
  * many bytes as it sends, so that the node with the most to get is always later.
  *
@@ -19,7 +21,15 @@
 
 #include "routing/classes.h"
 
-enum bound_kind { BOUND_NONE, BOUND_DEVICE_IN, BOUND_NODE_IN, BOUND_DEVICES_OUT, BOUND_NODES_OUT, BOUND_COPY };
+enum bound_kind {
+    BOUND_NONE,
+    BOUND_DEVICE_IN,
+    BOUND_NODE_IN,
+    BOUND_DEVICES_OUT,
+    BOUND_NODES_OUT,
+    BOUND_COPY,
+    BOUND_HOST
+};
 
 struct bounds {
     uint64_t inter_node;  /* bytes: each enters each node that lacks it once */

@@ -78,6 +78,7 @@ struct sorter {
     uint32_t *taken;       /* devices of the cell at hand */
     uint32_t *made;        /* nodes of the same */
     uint32_t *variant_set; /* of the type at hand, by old variant: 1 + the set of its devices; 0: not looked for yet */
+    uint64_t hosted;       /* the same of those that are read from host memory */
     uint64_t leaving;      /* of the type at hand: bytes of one element of its items */
     uint8_t *placement_state; /* by new placement: whether its holdings overlap, when that is known */
     struct overlay *overlay;  /* of the new side of a type that does */
@@ -132,16 +133,19 @@ static uint32_t list_made(const struct route *route, const struct route_type *ty
     return distinct;
 }
 
-/** Bytes of one element of all items that are read on the new side as well, or not derived. */
-static uint64_t leaving_bytes(const struct route *route, const struct route_type *type)
+/** Bytes of one element of all items that are not derived, or from one that is not on the new side itself. */
+static void sum_leaving(struct sorter *sorter, const struct route_type *type)
 {
-    uint64_t bytes = 0;
+    const struct route *route = sorter->route;
+    sorter->leaving = sorter->hosted = 0;
     for (uint32_t i = 0; i < type->item_count; i++) {
         const struct space_item *item = &route->space->items[type->items[i]];
-        bool alone = !type->key.derived || route->to->item_placement[item->derived_from] == SIDE_KEEPS_NONE;
-        bytes += alone ? item->wire_bytes : 0;
+        if (type->key.derived && route->to->item_placement[item->derived_from] != SIDE_KEEPS_NONE)
+            continue;
+        sorter->leaving += item->wire_bytes;
+        if (side_tier(route->from, item->derived_from) == CFG_TIER_HOST)
+            sorter->hosted += shunt_dtype_bytes(item->read_dtype);
     }
-    return bytes;
 }
 
 /** The set of a cell's holders. Where it has one variant, all cells of that have the same. */
@@ -181,6 +185,7 @@ static void add_bytes(struct sorter *sorter, const struct route_type *type, uint
 {
     sorter->classes.items[class].bytes += (uint64_t)elements * type->wire_bytes;
     sorter->classes.items[class].leaving += (uint64_t)elements * sorter->leaving;
+    sorter->classes.items[class].hosted += (uint64_t)elements * sorter->hosted;
 }
 
 static void sort_cell(struct arena *arena, struct sorter *sorter, const struct route_type *type, const uint32_t *pieces,
@@ -290,7 +295,7 @@ static void sort_type(struct arena *arena, struct sorter *sorter, const struct r
     uint32_t *begin, *order = order_by_cell(arena, type, &begin);
     if (type->piece_count == 0)
         return;
-    sorter->leaving = leaving_bytes(sorter->route, type);
+    sum_leaving(sorter, type);
     sorter->variant_set = ARENA_NEW(arena, uint32_t, route_from(sorter->route, type)->variant_count);
     bool overlap = overlaps(arena, sorter, type);
     sorter->overlap = sorter->overlap || overlap;

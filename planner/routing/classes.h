@@ -26,6 +26,7 @@ struct route_class {
     const struct class_cell *cells; /* without those that were cut further */
     uint64_t bytes;                 /* that one taker gets, over all items */
     uint64_t leaving;               /* of these: cannot leave their holders in the form of what they are derived from */
+    uint64_t hosted; /* of the leaving ones that their holders keep in host memory, in the form in which they do */
 };
 
 struct classes {

@@ -30,6 +30,18 @@ static inline double rates_network(const struct rates *rates, uint32_t device)
 /** All ports of a device that lead to some other one. */
 double rates_device(const struct rates *rates, uint32_t device);
 
+/** From the device to the memory of its host. */
+static inline double rates_host(const struct rates *rates, uint32_t device)
+{
+    return world_machine(rates->world, device)->device_to_host;
+}
+
+/** The other way. */
+static inline double rates_from_host(const struct rates *rates, uint32_t device)
+{
+    return world_machine(rates->world, device)->host_to_device;
+}
+
 /** No byte of a new buffer is written faster. */
 double rates_write(const struct rates *rates, uint32_t device);
 
