@@ -55,6 +55,20 @@ static void print_port(const struct shunt_plan *plan, const struct explained_por
            device->node, fmt_seconds(port->seconds).s);
 }
 
+/** "2 nodes, the first 3, through their network out: 4.0 GB" */
+static void print_limit(const struct shunt_plan *plan, const char *head, const struct explained_limit *limit)
+{
+    const struct route_reason *reason = &limit->reason;
+    if (reason->limit == LIMIT_NONE)
+        return;
+    bool nodes = limit_is_of_nodes(reason->limit);
+    uint32_t id = nodes ? reason->first : shunt_plan_get_device(plan, reason->first)->id;
+    printf("  %-18s %s must pass through %s of ", head, fmt_bytes(reason->bytes).s, limit_names[reason->limit]);
+    if (reason->count > 1)
+        printf("%s %s, the first of them ", fmt_count(reason->count).s, nodes ? "nodes" : "devices");
+    printf("%s %" PRIu32 ": %s\n", nodes ? "node" : "device", id, fmt_seconds(limit->seconds).s);
+}
+
 static void print_memory(const struct shunt_plan *plan, const struct explanation *explanation)
 {
     uint32_t rounds = shunt_plan_get_header(plan)->round_count;
@@ -80,8 +94,11 @@ void explain_print(const struct explained *explained)
         if (seconds_of(e, &parts[p]) > 0)
             print_part(parts[p].label, seconds_of(e, &parts[p]), explained->predicted, parts[p].note);
     }
-    if (isfinite(explained->lower_bound)) /* its own cluster */
-        print_memory(explained->plan, e);
+    if (!isfinite(explained->lower_bound)) /* of another cluster than that of the plan */
+        return;
+    print_limit(explained->plan, "any plan", &e->any_plan);
+    print_limit(explained->plan, "without relays", &e->direct);
+    print_memory(explained->plan, e);
 }
 
 /* ---- JSON -------------------------------------------------------------------------- */
@@ -108,6 +125,27 @@ static void json_parts(struct json *json, const struct explained *explained)
         json_key(json, parts[p].key);
         json_double(json, seconds_of(explained->explanation, &parts[p]));
     }
+    json_object_end(json);
+}
+
+static void json_limit(struct json *json, const struct shunt_plan *plan, const char *key,
+                       const struct explained_limit *limit)
+{
+    const struct route_reason *reason = &limit->reason;
+    json_key(json, key);
+    if (reason->limit == LIMIT_NONE) {
+        json_null(json);
+        return;
+    }
+    bool nodes = limit_is_of_nodes(reason->limit);
+    json_object_begin(json);
+    json_key_string(json, "ports", limit_names[reason->limit]);
+    json_key_u64(json, nodes ? "first_node" : "first_device",
+                 nodes ? reason->first : shunt_plan_get_device(plan, reason->first)->id);
+    json_key_u64(json, "count", reason->count);
+    json_key_u64(json, "bytes", reason->bytes);
+    json_key(json, "seconds");
+    json_double(json, limit->seconds);
     json_object_end(json);
 }
 
@@ -144,6 +182,11 @@ void explain_json(struct json *json, const struct explained *explained)
     for (uint32_t p = 0; p < e->port_count; p++)
         json_port(json, explained->plan, &e->ports[p]);
     json_array_end(json);
+    json_key(json, "limits");
+    json_object_begin(json);
+    json_limit(json, explained->plan, "any_plan", &e->any_plan);
+    json_limit(json, explained->plan, "direct", &e->direct);
+    json_object_end(json);
     json_memory(json, explained);
     json_object_end(json);
 }

@@ -47,6 +47,25 @@ struct explanation explain_build(const struct timing *timing, double lower_bound
     return out;
 }
 
+void explain_limits(const struct route *route, struct explanation *explanation)
+{
+    explanation->any_plan = (struct explained_limit){route->figures.lower_bound_seconds, route->figures.lower_bound};
+    explanation->direct = (struct explained_limit){route->quotas.least_seconds, route->quotas.least};
+}
+
+const char *const limit_names[LIMIT_KINDS] = {
+    [LIMIT_INSIDE_IN] = "node in",
+    [LIMIT_INSIDE_OUT] = "node out",
+    [LIMIT_NETWORK_IN] = "network in",
+    [LIMIT_NETWORK_OUT] = "network out",
+    [LIMIT_DEVICE_IN] = "all ports in",
+    [LIMIT_DEVICE_OUT] = "all ports out",
+    [LIMIT_NODE_IN] = "node's network in",
+    [LIMIT_NODE_OUT] = "node's network out",
+    [LIMIT_COPY] = "copies",
+    [LIMIT_HOST] = "host memory",
+};
+
 /* ---- as text -------------------------------------------------------------------------- */
 
 #define HEAD "explain\n"
@@ -61,6 +80,16 @@ static const struct {
 };
 #define NUMBER_COUNT (sizeof(numbers) / sizeof(numbers[0]))
 
+/* Bytes of the line. */
+static size_t write_limit(const char *head, const struct explained_limit *limit, char *text, size_t room)
+{
+    const struct route_reason *reason = &limit->reason;
+    if (reason->limit == LIMIT_NONE)
+        return 0;
+    return (size_t)snprintf(text, room, "%s\t%s\t%u\t%u\t%llu\t%.17g\n", head, limit_names[reason->limit],
+                            reason->first, reason->count, (unsigned long long)reason->bytes, limit->seconds);
+}
+
 void explain_write(const struct explanation *explanation, char text[EXPLAIN_TEXT_BYTES])
 {
     size_t at = (size_t)snprintf(text, EXPLAIN_TEXT_BYTES, HEAD);
@@ -69,6 +98,8 @@ void explain_write(const struct explanation *explanation, char text[EXPLAIN_TEXT
                                *(const double *)((const char *)explanation + numbers[n].offset));
     at += (size_t)snprintf(text + at, EXPLAIN_TEXT_BYTES - at, "holds\t%d\nleast\t%llu\n", explanation->holds_old,
                            (unsigned long long)explanation->least_rounds);
+    at += write_limit("any plan", &explanation->any_plan, text + at, EXPLAIN_TEXT_BYTES - at);
+    at += write_limit("direct", &explanation->direct, text + at, EXPLAIN_TEXT_BYTES - at);
     for (uint32_t p = 0; p < explanation->port_count; p++) {
         const struct explained_port *port = &explanation->ports[p];
         at += (size_t)snprintf(text + at, EXPLAIN_TEXT_BYTES - at, "%s\t%u\t%.17g\n", port_names[port->kind],
@@ -112,6 +143,31 @@ static const char *take_port(const char *at, uint32_t device_count, struct expla
     return at;
 }
 
+/* A limit, which may be left out; NULL if there is something else behind its head. */
+static const char *take_limit(const char *at, const char *head, struct explained_limit *out)
+{
+    double first, count, bytes;
+    const char *value = behind(at, head), *rest = NULL;
+    enum route_limit limit = LIMIT_NONE;
+    if (value == NULL)
+        return at;
+    while (rest == NULL && ++limit < LIMIT_KINDS)
+        rest = behind(value, limit_names[limit]);
+    rest = take_number(rest, '\t', UINT32_MAX, &first);
+    rest = take_number(rest, '\t', UINT32_MAX, &count);
+    rest = take_number(rest, '\t', 0x1p63, &bytes);
+    rest = take_number(rest, '\n', HUGE_VAL, &out->seconds);
+    if (rest != NULL)
+        out->reason = (struct route_reason){limit, (uint32_t)first, (uint32_t)count, (uint64_t)bytes};
+    return rest;
+}
+
+/* Of the limits, those of devices must name one of the plan. */
+static bool names_device(const struct explained_limit *limit, uint32_t device_count)
+{
+    return limit_is_of_nodes(limit->reason.limit) || limit->reason.first < device_count;
+}
+
 bool explain_read(const char *text, uint32_t device_count, struct explanation *explanation_out)
 {
     struct explanation out = {0};
@@ -123,7 +179,9 @@ bool explain_read(const char *text, uint32_t device_count, struct explanation *e
         at = take_number(behind(at, numbers[n].key), '\n', HUGE_VAL, (double *)((char *)&out + numbers[n].offset));
     at = at == NULL ? NULL : take_number(behind(at, "holds"), '\n', 1, &holds);
     at = at == NULL ? NULL : take_number(behind(at, "least"), '\n', SHUNT_PLAN_MAX_ROUNDS, &least);
-    if (at == NULL)
+    at = at == NULL ? NULL : take_limit(at, "any plan", &out.any_plan);
+    at = at == NULL ? NULL : take_limit(at, "direct", &out.direct);
+    if (at == NULL || !names_device(&out.any_plan, device_count) || !names_device(&out.direct, device_count))
         return false;
     out.holds_old = holds > 0;
     out.least_rounds = (uint64_t)least;

@@ -23,21 +23,41 @@ struct explained_port {
     double seconds; /* over all rounds */
 };
 
+/** Ports that set a time, and what must pass through them. */
+struct explained_limit {
+    double seconds;
+    struct route_reason reason; /* LIMIT_NONE: the plan does not say */
+};
+
+/** Name of what the ports of a limit carry, for people ("network out"); NULL: none. */
+extern const char *const limit_names[LIMIT_KINDS];
+
+/** Whether the ports of a limit are those of nodes, not of devices. */
+static inline bool limit_is_of_nodes(enum route_limit limit)
+{
+    return limit == LIMIT_NODE_IN || limit == LIMIT_NODE_OUT;
+}
+
 struct explanation {
-    double routing;        /* the busiest link of these routes above the lower bound */
-    double padding;        /* of it, what lies between the pieces of messages */
-    double uneven;         /* links that are busiest in some round, above the one that is busiest in all */
-    double messages;       /* costs of messages */
-    double rounds;         /* costs of rounds */
-    double copies;         /* packs, copies and unpacks that no message hides */
-    bool holds_old;        /* the old side lives to the end: memory costs no time */
-    uint64_t least_rounds; /* as the staging asks for, at least */
-    bool bound;            /* ports[0] is the busiest link */
+    double routing;                  /* the busiest link of these routes above the lower bound */
+    double padding;                  /* of it, what lies between the pieces of messages */
+    double uneven;                   /* links that are busiest in some round, above the one that is busiest in all */
+    double messages;                 /* costs of messages */
+    double rounds;                   /* costs of rounds */
+    double copies;                   /* packs, copies and unpacks that no message hides */
+    bool holds_old;                  /* the old side lives to the end: memory costs no time */
+    uint64_t least_rounds;           /* as the staging asks for, at least */
+    struct explained_limit any_plan; /* what sets the lower bound */
+    struct explained_limit direct;   /* the same of routes without relays, of which no choice of sources is faster */
+    bool bound;                      /* ports[0] is the busiest link */
     uint32_t port_count;
     struct explained_port ports[PORT_KINDS]; /* the busiest of each kind, by ascending kind but for ports[0] */
 };
 
 struct explanation explain_build(const struct timing *timing, double lower_bound, bool holds_old);
+
+/** Add what sets the bounds. */
+void explain_limits(const struct route *route, struct explanation *explanation);
 
 #define EXPLAIN_TEXT_BYTES 2048
 

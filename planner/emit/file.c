@@ -192,8 +192,9 @@ static void fill_summary(struct file *file, const struct timing *timing)
 static void add_explanation(struct file *file, const struct timing *timing)
 {
     char text[EXPLAIN_TEXT_BYTES];
-    const struct explanation explanation =
+    struct explanation explanation =
         explain_build(timing, file->summary.lower_bound_seconds, file->input->schedule->rounds.hold_old);
+    explain_limits(file->input->route, &explanation);
     explain_write(&explanation, text);
     add_string(file, text);
 }

@@ -29,15 +29,20 @@ struct tally {
     struct holder_set *sets;
 };
 
-static void raise_to(struct bounds *bounds, double seconds, enum bound_kind kind, uint32_t first, uint64_t bytes)
+static void raise_to(struct bounds *bounds, double seconds, const struct route_reason *reason)
 {
     if (seconds <= bounds->seconds)
         return;
     bounds->seconds = seconds;
-    bounds->kind = kind;
-    bounds->first = first;
-    bounds->count = 1;
-    bounds->bytes = bytes;
+    bounds->reason = *reason;
+}
+
+/** The ports of one device or node. */
+static void raise_by_one(struct bounds *bounds, uint64_t bytes, double rate, enum route_limit limit, uint32_t place)
+{
+    const struct route_reason reason = {.limit = limit, .first = place, .count = 1, .bytes = bytes};
+    if (bytes > 0)
+        raise_to(bounds, (double)bytes / rate, &reason);
 }
 
 static void tally_class(const struct route_class *class, struct tally *tally, struct bounds *bounds)
@@ -130,7 +135,7 @@ static void build_network(struct arena *arena, const struct tally *tally, enum l
 static bool find_tightest(struct arena *arena, const struct tally *tally, enum leave_kind kind, double start,
                           struct bounds *found_out)
 {
-    static const enum bound_kind kinds[] = {BOUND_DEVICES_OUT, BOUND_NODES_OUT, BOUND_HOST};
+    static const enum route_limit limits[] = {LIMIT_DEVICE_OUT, LIMIT_NODE_OUT, LIMIT_HOST};
     struct flow flow;
     struct flow_scale_input input;
     struct flow_cut cut;
@@ -143,36 +148,28 @@ static bool find_tightest(struct arena *arena, const struct tally *tally, enum l
         return false;
     uint32_t arc = 2 * input.ports[cut.first_port].arc;
     *found_out = (struct bounds){.seconds = cut.scale,
-                                 .kind = kinds[kind],
-                                 .first = flow.arcs.items[arc].from - 2 - tally->classes->set_count,
-                                 .count = cut.port_count,
-                                 .bytes = (uint64_t)cut.units};
+                                 .reason = {.limit = limits[kind],
+                                            .first = flow.arcs.items[arc].from - 2 - tally->classes->set_count,
+                                            .count = cut.port_count,
+                                            .bytes = (uint64_t)cut.units}};
     return true;
 }
 
 static void tally_leaving(struct arena *arena, const struct tally *tally, enum leave_kind kind, struct bounds *bounds)
 {
     struct bounds found;
-    if (!find_tightest(arena, tally, kind, bounds->seconds, &found))
-        return;
-    raise_to(bounds, found.seconds, found.kind, found.first, found.bytes);
-    bounds->count = found.count;
+    if (find_tightest(arena, tally, kind, bounds->seconds, &found))
+        raise_to(bounds, found.seconds, &found.reason);
 }
 
 /** Reads from host memory and, behind them, writes of what is received. */
 static void tally_hosts(struct arena *arena, const struct tally *tally, struct bounds *bounds)
 {
-    struct bounds reads = {0};
-    double writes = 0;
+    struct bounds reads = {0}, writes = {0};
     find_tightest(arena, tally, LEAVE_HOSTS, 0, &reads);
-    for (uint32_t d = 0; d < tally->classes->route->world->device_count; d++) {
-        double seconds = tally->got[d] > 0 ? (double)tally->got[d] / rates_host(&tally->rates, d) : 0;
-        writes = seconds > writes ? seconds : writes;
-    }
-    if (reads.seconds + writes <= bounds->seconds)
-        return;
-    raise_to(bounds, reads.seconds + writes, BOUND_HOST, reads.first, reads.bytes);
-    bounds->count = reads.count > 0 ? reads.count : 1;
+    for (uint32_t d = 0; d < tally->classes->route->world->device_count; d++)
+        raise_by_one(&writes, tally->got[d], rates_host(&tally->rates, d), LIMIT_HOST, d);
+    raise_to(bounds, reads.seconds + writes.seconds, reads.seconds > 0 ? &reads.reason : &writes.reason);
 }
 
 struct bounds_work {
@@ -201,19 +198,14 @@ static void compute(struct arena *scratch, void *context)
         tally_class(&classes->classes[c], &tally, bounds);
     tally_written(classes->route, &tally);
     for (uint32_t d = 0; d < world->device_count; d++) {
-        uint64_t missing = tally.missing[d], written = tally.written[d], hosted = tally.hosted[d];
+        uint64_t missing = tally.missing[d];
         bounds->max_missing = missing > bounds->max_missing ? missing : bounds->max_missing;
-        if (missing > 0)
-            raise_to(bounds, (double)missing / rates_device(&tally.rates, d), BOUND_DEVICE_IN, d, missing);
-        raise_to(bounds, (double)written / rates_write(&tally.rates, d), BOUND_COPY, d, written);
-        if (hosted > 0)
-            raise_to(bounds, (double)hosted / rates_host(&tally.rates, d), BOUND_HOST, d, hosted);
+        raise_by_one(bounds, missing, rates_device(&tally.rates, d), LIMIT_DEVICE_IN, d);
+        raise_by_one(bounds, tally.written[d], rates_write(&tally.rates, d), LIMIT_COPY, d);
+        raise_by_one(bounds, tally.hosted[d], rates_host(&tally.rates, d), LIMIT_HOST, d);
     }
-    for (uint32_t n = 0; n < world->node_count; n++) {
-        if (tally.node_missing[n] > 0)
-            raise_to(bounds, (double)tally.node_missing[n] / rates_node(&tally.rates, n), BOUND_NODE_IN, n,
-                     tally.node_missing[n]);
-    }
+    for (uint32_t n = 0; n < world->node_count; n++)
+        raise_by_one(bounds, tally.node_missing[n], rates_node(&tally.rates, n), LIMIT_NODE_IN, n);
     tally_leaving(scratch, &tally, LEAVE_DEVICES, bounds);
     tally_leaving(scratch, &tally, LEAVE_NODES, bounds);
     tally_hosts(scratch, &tally, bounds);

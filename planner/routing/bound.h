@@ -21,24 +21,11 @@
 
 #include "routing/classes.h"
 
-enum bound_kind {
-    BOUND_NONE,
-    BOUND_DEVICE_IN,
-    BOUND_NODE_IN,
-    BOUND_DEVICES_OUT,
-    BOUND_NODES_OUT,
-    BOUND_COPY,
-    BOUND_HOST
-};
-
 struct bounds {
     uint64_t inter_node;  /* bytes: each enters each node that lacks it once */
     uint64_t max_missing; /* most bytes that one device must get */
     double seconds;
-    enum bound_kind kind; /* what takes that long, */
-    uint32_t first;       /* the first of its devices or nodes, */
-    uint32_t count;       /* how many they are, */
-    uint64_t bytes;       /* and their bytes */
+    struct route_reason reason;
 };
 
 void bounds_compute(struct arena *arena, const struct classes *classes, struct bounds *bounds_out);

@@ -73,6 +73,7 @@ void route_figures_recount(struct arena *arena, struct route *route)
     struct route_figures *figures = &route->figures;
     *figures = (struct route_figures){.inter_node_lower_bound = figures->inter_node_lower_bound,
                                       .lower_bound_seconds = figures->lower_bound_seconds,
+                                      .lower_bound = figures->lower_bound,
                                       .max_missing = figures->max_missing,
                                       .max_recv = figures->max_missing}; /* every missing byte is received once */
     for (uint32_t t = 0; t < route->type_count; t++)
@@ -90,6 +91,7 @@ void route_figures_compute(struct arena *arena, struct route *route, const struc
     bounds_compute(arena, classes, &bounds);
     route->figures.inter_node_lower_bound = bounds.inter_node;
     route->figures.lower_bound_seconds = bounds.seconds;
+    route->figures.lower_bound = bounds.reason;
     route->figures.max_missing = bounds.max_missing;
     route_figures_recount(arena, route);
 }

@@ -15,13 +15,20 @@ struct quota_work {
     uint32_t *heap; /* holders of the group at hand */
 };
 
-static void raise_limit(struct route_quotas *figures, double seconds, enum route_limit limit, uint32_t device,
-                        int64_t bytes)
+static void raise_limit(struct route_quotas *figures, double seconds, const struct route_reason *reason)
 {
     if (seconds <= figures->least_seconds)
         return;
-    *figures = (struct route_quotas){
-        .least_seconds = seconds, .limit = limit, .first = device, .count = 1, .bytes = (uint64_t)bytes};
+    figures->least_seconds = seconds;
+    figures->least = *reason;
+}
+
+/** The ports of one device. */
+static void raise_by_device(struct route_quotas *figures, double seconds, enum route_limit limit, uint32_t device,
+                            int64_t bytes)
+{
+    const struct route_reason reason = {.limit = limit, .first = device, .count = 1, .bytes = (uint64_t)bytes};
+    raise_limit(figures, seconds, &reason);
 }
 
 /** What must be received, and what only one holder can send: known before any choice. Takes the latter into account. */
@@ -38,8 +45,8 @@ static double find_forced(struct quota_work *work, bool network)
     }
     for (uint32_t d = 0; d < work->groups.classes->route->world->device_count; d++) {
         double in = (double)ports->in[d] / ports->rate[d], out = (double)ports->out[d] / ports->rate[d];
-        raise_limit(work->figures, in, network ? LIMIT_NETWORK_IN : LIMIT_INSIDE_IN, d, ports->in[d]);
-        raise_limit(work->figures, out, network ? LIMIT_NETWORK_OUT : LIMIT_INSIDE_OUT, d, ports->out[d]);
+        raise_by_device(work->figures, in, network ? LIMIT_NETWORK_IN : LIMIT_INSIDE_IN, d, ports->in[d]);
+        raise_by_device(work->figures, out, network ? LIMIT_NETWORK_OUT : LIMIT_INSIDE_OUT, d, ports->out[d]);
         most = in > most ? in : most;
         most = out > most ? out : most;
     }
@@ -178,11 +185,12 @@ static void find_quotas(struct arena *arena, struct quota_work *work, bool netwo
     build_network(arena, work, order, count, ports, &flow, &input);
     if (!flow_least_scale(arena, &flow, &input, forced, &cut))
         return;
-    if (cut.port_count > 0) {
-        raise_limit(work->figures, cut.scale, network ? LIMIT_NETWORK_OUT : LIMIT_INSIDE_OUT, cut.first_port,
-                    cut.units);
-        work->figures->count = work->figures->least_seconds == cut.scale ? cut.port_count : work->figures->count;
-    }
+    const struct route_reason reason = {.limit = network ? LIMIT_NETWORK_OUT : LIMIT_INSIDE_OUT,
+                                        .first = cut.first_port,
+                                        .count = cut.port_count,
+                                        .bytes = (uint64_t)cut.units};
+    if (cut.port_count > 0)
+        raise_limit(work->figures, cut.scale, &reason);
     for (uint32_t i = 0; i < count; i++) {
         struct quota_group *group = &work->groups.groups[order[i].group];
         for (uint32_t h = 0; h < group->holder_count; h++, arc++) {

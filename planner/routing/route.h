@@ -77,6 +77,29 @@ struct route_type {
         *sources; /* by [index in items][piece]: route_at() of the device that sends, the taker itself for a copy */
 };
 
+/** Ports that set a time: those of routes without relays and those of any plan. */
+enum route_limit {
+    LIMIT_NONE,
+    LIMIT_INSIDE_IN, /* of devices: from others of their node */
+    LIMIT_INSIDE_OUT,
+    LIMIT_NETWORK_IN, /* of devices: from other nodes */
+    LIMIT_NETWORK_OUT,
+    LIMIT_DEVICE_IN, /* of devices: from all others */
+    LIMIT_DEVICE_OUT,
+    LIMIT_NODE_IN, /* of nodes: from all others */
+    LIMIT_NODE_OUT,
+    LIMIT_COPY, /* of devices: what writes their buffers */
+    LIMIT_HOST, /* of devices: the memory of their hosts */
+    LIMIT_KINDS
+};
+
+/** What must pass through some ports and no others. */
+struct route_reason {
+    enum route_limit limit;
+    uint32_t first, count; /* the first of the devices or nodes whose ports they are, and their number */
+    uint64_t bytes;
+};
+
 /** What the choice of routes costs, and what no choice can beat. Bytes are payload. */
 struct route_figures {
     uint64_t needed_remote, moved, local, kept, filled, intra_node, inter_node;
@@ -86,17 +109,14 @@ struct route_figures {
     uint64_t max_send, max_recv;     /* over devices */
     uint64_t max_missing;            /* most bytes one device must get */
     double lower_bound_seconds;      /* no plan with this placement is faster */
+    struct route_reason lower_bound; /* why */
 };
 
-/** Which ports set the time of routes without relays, whatever sources they choose. */
-enum route_limit { LIMIT_NONE, LIMIT_INSIDE_IN, LIMIT_INSIDE_OUT, LIMIT_NETWORK_IN, LIMIT_NETWORK_OUT };
-
+/** How near the sources that were chosen come to the best ones, without relays. */
 struct route_quotas {
     double least_seconds; /* no choice of sources is faster */
     double seconds;       /* of the busiest port with the sources that were chosen */
-    enum route_limit limit;
-    uint32_t first, count; /* the first of the devices whose ports set it, and their number */
-    uint64_t bytes;        /* that must pass through these ports */
+    struct route_reason least;
 };
 
 struct route {

@@ -331,7 +331,7 @@ static void bounds_hold(void)
                   best.seconds);
         CHECK_MSG(bounds.inter_node == best.inter_node * SLICE_BYTES, "round %d: %" PRIu64 " bytes, %" PRIu64 " slices",
                   round, bounds.inter_node, best.inter_node);
-        CHECK(bounds.kind != BOUND_NONE && bounds.count > 0 && bounds.bytes > 0);
+        CHECK(bounds.reason.limit != LIMIT_NONE && bounds.reason.count > 0 && bounds.reason.bytes > 0);
         met += bounds.seconds > 0.999999 * best.seconds;
     }
     printf("# the bound is met in %d of %d\n", met, rounds);

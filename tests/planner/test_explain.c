@@ -45,6 +45,13 @@ static const struct row rows[] = {
      .first = PORT_COPY},
 };
 
+static void check_same_limit(const struct explained_limit *a, const struct explained_limit *b, const char *name)
+{
+    CHECK_MSG(a->seconds == b->seconds && a->reason.limit == b->reason.limit && a->reason.first == b->reason.first &&
+                  a->reason.count == b->reason.count && a->reason.bytes == b->reason.bytes,
+              "%s: limit", name);
+}
+
 static void check_same(const struct explanation *a, const struct explanation *b, const char *name)
 {
     CHECK_MSG(a->routing == b->routing && a->padding == b->padding && a->uneven == b->uneven &&
@@ -53,6 +60,8 @@ static void check_same(const struct explanation *a, const struct explanation *b,
     CHECK_MSG(a->holds_old == b->holds_old && a->least_rounds == b->least_rounds && a->bound == b->bound &&
                   a->port_count == b->port_count,
               "%s: rest", name);
+    check_same_limit(&a->any_plan, &b->any_plan, name);
+    check_same_limit(&a->direct, &b->direct, name);
     for (uint32_t p = 0; p < a->port_count; p++)
         CHECK_MSG(a->ports[p].kind == b->ports[p].kind && a->ports[p].device == b->ports[p].device &&
                       a->ports[p].seconds == b->ports[p].seconds,
@@ -63,7 +72,11 @@ static void adds_up(void)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct row *row = &rows[i];
-        const struct explanation e = explain_build(&row->timing, row->lower_bound, i == 0);
+        struct explanation e = explain_build(&row->timing, row->lower_bound, i == 0);
+        if (i > 0)
+            e.any_plan = (struct explained_limit){row->lower_bound, {LIMIT_NODE_OUT, 900, 2, UINT64_C(1) << 40}};
+        if (i > 1)
+            e.direct = (struct explained_limit){9.25, {LIMIT_NETWORK_OUT, 5, 1, 17}};
         double total = row->lower_bound + e.routing + e.padding + e.uneven + e.messages + e.rounds + e.copies;
         CHECK_MSG(fabs(total - row->timing.sum.total) < 1e-12, "%s: %g", row->name, total);
         CHECK_MSG(e.routing == row->routing && e.uneven == row->uneven && e.copies == row->copies, "%s: %g %g %g",
@@ -92,6 +105,10 @@ static const char *const refused[] = {
     PARTS "holds\t1\nleast\t-2\n",
     PARTS "holds\t1\nleast\t1048577\n",
     WHOLE "pack\t0\t1",
+    WHOLE "any plan\tall ports in\t0\t1\t17\n",
+    WHOLE "any plan\tall ports\t0\t1\t17\t1\n",
+    WHOLE "direct\tnode in\t3\t1\t17\t1\n",
+    WHOLE "direct\tnode in\t1\t1\t17\t1\nany plan\tcopies\t0\t1\t17\t1\n",
     WHOLE "pack\t3\t1\n",
     WHOLE "pack\t0\tnan\n",
     WHOLE "pack\t0\t-1\n",

@@ -236,8 +236,8 @@ static void least_times(void)
                   "round %d: %.9g s, want %.9g s", round, figures.least_seconds, want);
         CHECK_MSG(figures.seconds == got && got >= want * (1 - 1e-12), "round %d: %.9g s, want %.9g s", round,
                   figures.seconds, got);
-        CHECK(figures.limit != LIMIT_NONE && figures.count > 0 && figures.first < DEVICES);
-        limits[figures.limit]++;
+        CHECK(figures.least.limit != LIMIT_NONE && figures.least.count > 0 && figures.least.first < DEVICES);
+        limits[figures.least.limit]++;
     }
     for (int limit = LIMIT_INSIDE_IN; limit <= LIMIT_NETWORK_OUT; limit++)
         CHECK_MSG(limits[limit] > 0, "limit %d", limit);
@@ -309,9 +309,9 @@ static void check_move(struct arena *arena, const struct route *route, const cha
     CHECK_MSG(quotas->seconds >= quotas->least_seconds * (1 - 1e-12), "%s", what);
     CHECK_MSG(quotas->seconds <= quotas->least_seconds * (1 + moves[move_at_hand].gap), "%s", what);
     if (moves[move_at_hand].hosted)
-        CHECK_MSG(bounds.kind == BOUND_HOST && bounds.seconds > quotas->seconds, "%s", what);
+        CHECK_MSG(bounds.reason.limit == LIMIT_HOST && bounds.seconds > quotas->seconds, "%s", what);
     else
-        CHECK_MSG(bounds.kind != BOUND_HOST && quotas->least_seconds >= bounds.seconds, "%s", what);
+        CHECK_MSG(bounds.reason.limit != LIMIT_HOST && quotas->least_seconds >= bounds.seconds, "%s", what);
 }
 
 static void real_moves(void)
