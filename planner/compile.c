@@ -203,18 +203,16 @@ static void take_devices(const struct place *place, struct cfg_layout *to, struc
 /** @param to  the new layout of the pair; changed if the ranks' devices are to be chosen */
 static enum shunt_status choose_devices(struct arena *arena, const struct compile_options *options,
                                         const struct cfg_cluster *cluster, const struct pair *pair,
-                                        struct cfg_layout *to, struct world **world_out, struct place **place_out,
-                                        struct shunt_err *err)
+                                        struct cfg_layout *to, struct place **place_out, struct shunt_err *err)
 {
-    enum shunt_status status = world_build(arena, cluster, pair->from, pair->to, world_out, err);
-    if (status != SHUNT_OK || !options->place_optimal)
-        return status;
+    const struct spots_asked asked = {options->place_device_count, options->place_devices};
+    if (!options->place_optimal)
+        return SHUNT_OK;
     *place_out = ARENA_NEW(arena, struct place, 1);
-    status = place_choose(arena, pair, *world_out, *place_out, err);
-    if (status != SHUNT_OK)
-        return status;
-    take_devices(*place_out, to, pair->to);
-    return world_build(arena, cluster, pair->from, pair->to, world_out, err);
+    enum shunt_status status = place_choose(arena, pair, cluster, &asked, *place_out, err);
+    if (status == SHUNT_OK)
+        take_devices(*place_out, to, pair->to);
+    return status;
 }
 
 static enum shunt_status run_stages(struct arena *arena, const struct compile_options *options,
@@ -229,7 +227,9 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
     struct schedule schedule;
     enum shunt_status status = pair_build(arena, documents->model, documents->from, &to, &pair, err);
     if (status == SHUNT_OK)
-        status = choose_devices(arena, options, documents->cluster, &pair, &to, &world, &place, err);
+        status = choose_devices(arena, options, documents->cluster, &pair, &to, &place, err);
+    if (status == SHUNT_OK)
+        status = world_build(arena, documents->cluster, pair.from, pair.to, &world, err);
     if (status == SHUNT_OK)
         status = route_build(arena, pair.space, pair.from, pair.to, world, &route, err);
     if (status != SHUNT_OK)

@@ -10,14 +10,16 @@
 struct compile_options {
     const char *from_path, *to_path; /* files, or the names of built-in layouts */
     const char *model;               /* overrides `model:` of both layouts; NULL: as they say */
-    const char *cluster; /* overrides `cluster:`; NULL: as the layouts say, which must agree, else "local" */
-    bool any_cluster;    /* the layouts may name different ones: none is needed */
-    bool cap_given;      /* false: the cluster's device memory */
-    uint64_t cap;        /* bytes per device, reserve and transport included */
-    bool staging_given;  /* false: a quarter of the busiest device's traffic, 16 MiB to 1 GiB */
-    uint64_t staging;    /* bytes per device over all slots */
-    bool place_optimal;  /* choose which device takes which new rank; false: as the new layout says */
-    uint32_t threads;    /* to work with, 0: as many as there are processors, at most 8; the plan is the same */
+    const char *cluster;           /* overrides `cluster:`; NULL: as the layouts say, which must agree, else "local" */
+    bool any_cluster;              /* the layouts may name different ones: none is needed */
+    bool cap_given;                /* false: the cluster's device memory */
+    uint64_t cap;                  /* bytes per device, reserve and transport included */
+    bool staging_given;            /* false: a quarter of the busiest device's traffic, 16 MiB to 1 GiB */
+    uint64_t staging;              /* bytes per device over all slots */
+    uint32_t place_device_count;   /* 0: the devices of the layouts may take new ranks */
+    const uint32_t *place_devices; /* those that may, distinct */
+    bool place_optimal;            /* choose which device takes which new rank; false: as the new layout says */
+    uint32_t threads; /* to work with, 0: as many as there are processors, at most 8; the plan is the same */
     enum schedule_method method;
 };
 

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "beside_print.h"
 #include "cli.h"
+#include "device_list.h"
 #include "dropped.h"
 #include "explain_print.h"
 #include "figures.h"
@@ -19,7 +21,7 @@
 struct plan_options {
     struct compile_options compile;
     const char *output;
-    const char *method, *place, *place_out;
+    const char *method, *place, *place_on, *place_out;
     double time_limit;
     uint64_t threads;
     bool time_limit_given, json, no_verify;
@@ -53,6 +55,8 @@ static int parse(int argc, char **argv, struct plan_options *o)
          .help = "how to schedule; auto takes the best that this version has", .choices = methods},
         {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
          .help = "which device takes which new rank: as the layouts say, or so that least is moved", .choices = places},
+        {"place-on", .type = CLI_STRING, .target = &o->place_on, .value_name = "DEVICES",
+         .help = "devices that --place optimal may use, such as 0-39,48-63"},
         {"place-out", .type = CLI_STRING, .target = &o->place_out, .value_name = "FILE.yaml",
          .help = "write TO.yaml with the devices of the new ranks, to plan on from"},
         {"time-limit", .type = CLI_DOUBLE, .target = &o->time_limit, .value_name = "SECONDS",
@@ -76,10 +80,14 @@ static int parse(int argc, char **argv, struct plan_options *o)
     int code = cli_parse(&command, argc, argv, positional);
     if (code < 0 && o->output == NULL)
         return cli_usage(&command, "-o PLAN is missing: the plan file to write");
+    if (code < 0 && o->place_on != NULL && strcmp(o->place, "optimal") != 0)
+        return cli_usage(&command,
+                         "found --place-on, expected --place optimal with it: it says which devices may be used");
     o->compile.threads = o->threads < SHUNT_MAX_WORKERS ? (uint32_t)o->threads : SHUNT_MAX_WORKERS;
     o->compile.from_path = positional[0];
     o->compile.to_path = positional[1];
     o->compile.place_optimal = strcmp(o->place, "optimal") == 0;
+    o->compile.method = strcmp(o->method, "greedy") == 0 ? METHOD_GREEDY : METHOD_AUTO;
     return code;
 }
 
@@ -185,30 +193,40 @@ static enum shunt_status report(const struct plan_options *o, const struct compi
     return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;
 }
 
-static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
+static enum shunt_status make_and_report(struct plan_options *o, struct compile_documents *documents, double start,
+                                         struct shunt_err *err)
 {
-    double start = now();
-    struct compile_documents documents;
     struct made_plan made = {0};
-    o->compile.method = strcmp(o->method, "greedy") == 0 ? METHOD_GREEDY : METHOD_AUTO;
-    enum shunt_status status = check_supported(o, err);
-    if (status == SHUNT_OK)
-        status = check_outputs(o, err);
-    if (status != SHUNT_OK)
-        return status;
-    status = compile_load(&o->compile, &documents, stderr);
-    if (status != SHUNT_OK)
-        return status;
-    status = make_plan(&o->compile, &documents, !o->no_verify, o->output, &made, err);
+    enum shunt_status status = make_plan(&o->compile, documents, !o->no_verify, o->output, &made, err);
     if (status == SHUNT_OK && o->place_out != NULL)
-        status = placed_write(made.plan, documents.to, o->place_out, err);
+        status = placed_write(made.plan, documents->to, o->place_out, err);
     if (status == SHUNT_OK) {
-        status = report(o, &documents, made.plan, now() - start);
+        status = report(o, documents, made.plan, now() - start);
         if (status != SHUNT_OK)
             shunt_fail(err, status, "write to stdout failed");
     }
     made_plan_free(&made);
-    compile_unload(&documents);
+    return status;
+}
+
+static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
+{
+    double start = now();
+    struct compile_documents documents;
+    uint32_t *devices = NULL;
+    enum shunt_status status = check_supported(o, err);
+    if (status == SHUNT_OK)
+        status = check_outputs(o, err);
+    if (status == SHUNT_OK && o->place_on != NULL)
+        status = device_list_parse("plan: --place-on", o->place_on, &devices, &o->compile.place_device_count, err);
+    o->compile.place_devices = devices;
+    if (status == SHUNT_OK)
+        status = compile_load(&o->compile, &documents, stderr);
+    if (status == SHUNT_OK) {
+        status = make_and_report(o, &documents, start, err);
+        compile_unload(&documents);
+    }
+    free(devices);
     return status;
 }
 

@@ -2,21 +2,27 @@
 
 /*
  * Teams start in the nodes that are best for each alone. Two teams of a node may want the same device; then the node
- * gains less than its teams would alone, which is its loss. The search goes through the nodes that lose something, and
- * through the teams in them: each may move to a node with room, or change places with a team of another node, if both
- * nodes together gain. What nodes gain at most, the sum of what their teams gain alone, is known without an
- * assignment, and rules most pairs out. The number of assignments is bounded, so that the search ends on any machine
- * at the same place.
+ * gains less than its teams would alone, which is its loss. The search goes through the nodes that lose something (all
+ * nodes, where teams are few), and through the teams in them: each may move to a node with room, or change places with a
+ * team of another node, if both nodes together gain. What nodes gain at most, the sum of what their teams gain alone, is
+ * known without an assignment, and rules most pairs out. Where teams are few and the bound is not met, it starts again
+ * many times, from the best choice so far with two random teams exchanged. The number of assignments is bounded, so that
+ * the search ends on any machine at the same place.
  *
  *     node 0  team A (wants devices 0, 2)  team B (wants 0, 2): loss      A <-> C: no loss in either
  *     node 1  team C (wants 1, 3)          team D (wants 1, 3): loss
  */
 #include "place/nodes.h"
 
+#include <string.h>
+
 #include "solve/assign.h"
 
 #define TRIALS_PER_TEAM 24
 #define LEAST_TRIALS    4096
+#define RESTARTS        256
+#define RESTART_TRIALS  65536
+#define MOST_TO_RESTART 512 /* teams: those are few */
 
 #define NO_TEAM UINT32_MAX
 
@@ -36,6 +42,8 @@ struct search {
     int64_t *gains;
     uint32_t *columns, *trial; /* teams of a node as they might be */
     uint64_t left;             /* assignments */
+    bool is_thorough;          /* the teams are few */
+    uint64_t random;
 };
 
 /** What some teams gain on a node, and which devices their ranks take. */
@@ -172,26 +180,94 @@ static bool improve_team(struct search *search, uint32_t node, uint32_t team)
     return false;
 }
 
+/** Whether another set of teams may gain more on a node; where teams are many, only if its own stand in each other's way. */
+static bool may_improve(const struct search *search, uint32_t node)
+{
+    const struct room *room = &search->rooms[node];
+    return room->gain < room->alone || (search->is_thorough && room->count > 0);
+}
+
 static bool improve_node(struct search *search, uint32_t node)
 {
     struct room *room = &search->rooms[node];
-    for (uint32_t t = 0; t < room->count && room->gain < room->alone; t++) {
+    for (uint32_t t = 0; t < room->count && may_improve(search, node); t++) {
         if (improve_team(search, node, room->teams[t]))
             return true;
     }
     return false;
 }
 
+static int64_t total_gain(const struct search *search)
+{
+    int64_t gain = 0;
+    for (uint32_t n = 0; n < search->seats->node_count; n++)
+        gain += search->rooms[n].gain;
+    return gain;
+}
+
 static void improve(struct search *search)
 {
     bool better = true;
-    while (better && search->left > 0) {
+    while (better && search->left > 0 && total_gain(search) < search->solo->gain) {
         better = false;
         for (uint32_t n = 0; n < search->seats->node_count; n++) {
-            while (search->rooms[n].gain < search->rooms[n].alone && improve_node(search, n))
+            while (may_improve(search, n) && improve_node(search, n))
                 better = true;
         }
     }
+}
+
+/* ---- restarts -------------------------------------------------------------------------- */
+
+static uint32_t random_below(struct search *search, uint32_t limit)
+{
+    search->random = search->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(search->random >> 33) % limit;
+}
+
+/** Exchange two teams, whatever it costs; the second may be an empty place. */
+static void exchange(struct search *search, uint32_t team)
+{
+    uint32_t a = search->node_of[team], b = random_below(search, search->seats->node_count);
+    const struct room *room = &search->rooms[b];
+    if (a == b || room->places == 0)
+        return;
+    uint32_t place = random_below(search, room->places);
+    uint32_t other = place < room->count ? room->teams[place] : NO_TEAM;
+    put_team(search, a, team, other);
+    put_team(search, b, other, team);
+}
+
+static void go_back(struct search *search, const uint32_t *node_of)
+{
+    for (uint32_t n = 0; n < search->seats->node_count; n++)
+        search->rooms[n].count = 0;
+    for (uint32_t t = 0; t < search->seats->teams.count; t++) {
+        struct room *room = &search->rooms[search->node_of[t] = node_of[t]];
+        room->teams[room->count++] = t;
+    }
+    for (uint32_t n = 0; n < search->seats->node_count; n++)
+        settle(search, n);
+}
+
+static void restart(struct arena *arena, struct search *search)
+{
+    uint32_t teams = search->seats->teams.count, *best = ARENA_NEW(arena, uint32_t, teams);
+    int64_t most = total_gain(search);
+    memcpy(best, search->node_of, teams * sizeof(*best));
+    search->left = RESTART_TRIALS;
+    for (uint32_t k = 0; k < RESTARTS && search->left > 0 && most < search->solo->gain; k++) {
+        exchange(search, random_below(search, teams));
+        improve(search);
+        int64_t gain = total_gain(search);
+        if (gain >= most) {
+            most = gain;
+            memcpy(best, search->node_of, teams * sizeof(*best));
+        } else {
+            go_back(search, best);
+        }
+    }
+    go_back(search, best);
 }
 
 /* ---- devices ----------------------------------------------------------------------- */
@@ -221,8 +297,11 @@ int64_t nodes_fill(struct arena *arena, const struct seats *seats, const struct 
     search.columns = ARENA_NEW(arena, uint32_t, seats->most_free);
     search.trial = ARENA_NEW(arena, uint32_t, seats->most_free + 1);
     search.left = LEAST_TRIALS + (uint64_t)TRIALS_PER_TEAM * seats->teams.count;
+    search.is_thorough = seats->teams.count <= MOST_TO_RESTART;
     fill_rooms(arena, &search);
     improve(&search);
+    if (search.is_thorough)
+        restart(arena, &search);
     for (uint32_t n = 0; n < seats->node_count; n++)
         gain += take_devices(&search, n, device_out);
     return gain;

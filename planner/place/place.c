@@ -62,7 +62,8 @@ static void choose(struct arena *arena, const struct seats *seats, struct choice
 struct choosing {
     struct arena *arena; /* of what is kept */
     const struct pair *pair;
-    const struct world *world;
+    const struct cfg_cluster *cluster;
+    const struct spots_asked *asked;
     struct place *place;
     struct shunt_err *err;
     enum shunt_status status;
@@ -74,25 +75,34 @@ static uint64_t picoseconds(const struct seats *seats, int64_t cost)
     return picoseconds < 9e18 ? (uint64_t)picoseconds : UINT64_C(9000000000000000000);
 }
 
-static void conclude(struct choosing *choosing, const struct seats *seats, struct choice *choice)
+static bool all_free(const struct seats *seats, const uint32_t *device_of)
+{
+    for (uint32_t r = 0; r < seats->pair->to->grid.rank_count; r++) {
+        if (!seats->free[device_of[r]])
+            return false;
+    }
+    return true;
+}
+
+static void conclude(const struct choosing *choosing, const struct seats *seats, const struct choice *choice)
 {
     struct place *place = choosing->place;
-    const struct world *world = choosing->world;
+    const uint32_t *device_of = choice->device_of;
     uint32_t ranks = seats->pair->to->grid.rank_count;
-    struct seats_figures fixed = seats_figures(seats, world->to_device);
-    struct seats_figures chosen = seats_figures(seats, choice->device_of);
+    struct seats_figures fixed = seats_figures(seats, seats->fixed);
+    struct seats_figures chosen = seats_figures(seats, device_of);
     int64_t bound = seats_cost_of_need(seats) - choice->most_gain;
     place->method = choice->method;
-    if (fixed.cost <= chosen.cost) {
+    if (fixed.cost <= chosen.cost && all_free(seats, seats->fixed)) {
         place->method = "fixed";
-        choice->device_of = world->to_device;
+        device_of = seats->fixed;
         chosen = fixed;
     }
     if (bound > chosen.cost) /* the layout's own choice, with teams across nodes */
         bound = chosen.cost;
     place->devices = ARENA_NEW(choosing->arena, uint32_t, ranks);
     for (uint32_t r = 0; r < ranks; r++)
-        place->devices[r] = world->devices[choice->device_of[r]].id;
+        place->devices[r] = seats->world->devices[device_of[r]].id;
     place->moved_fixed = fixed.moved;
     place->moved = chosen.moved;
     place->cost_picoseconds = picoseconds(seats, chosen.cost);
@@ -103,19 +113,23 @@ static void conclude(struct choosing *choosing, const struct seats *seats, struc
 static void choose_in_scratch(struct arena *scratch, void *context)
 {
     struct choosing *choosing = context;
+    struct spots spots;
     struct seats *seats;
     struct choice choice = {0};
-    choosing->status = seats_build(scratch, choosing->pair, choosing->world, &seats, choosing->err);
+    choosing->status = spots_find(scratch, choosing->pair, choosing->cluster, choosing->asked, &spots, choosing->err);
+    if (choosing->status == SHUNT_OK)
+        choosing->status = seats_build(scratch, choosing->pair, &spots, &seats, choosing->err);
     if (choosing->status != SHUNT_OK)
         return;
     choose(scratch, seats, &choice);
     conclude(choosing, seats, &choice);
 }
 
-enum shunt_status place_choose(struct arena *arena, const struct pair *pair, const struct world *world,
-                               struct place *place_out, struct shunt_err *err)
+enum shunt_status place_choose(struct arena *arena, const struct pair *pair, const struct cfg_cluster *cluster,
+                               const struct spots_asked *asked, struct place *place_out, struct shunt_err *err)
 {
-    struct choosing choosing = {.arena = arena, .pair = pair, .world = world, .place = place_out, .err = err};
+    struct choosing choosing = {
+        .arena = arena, .pair = pair, .cluster = cluster, .asked = asked, .place = place_out, .err = err};
     arena_with_scratch(arena, choose_in_scratch, &choosing);
     return choosing.status;
 }

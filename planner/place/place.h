@@ -4,8 +4,7 @@
 
 /** Placement: which device takes which new rank, so that least has to come over the links. */
 
-#include "space/pair.h"
-#include "space/world.h"
+#include "place/spots.h"
 
 struct place {
     const char *method;   /* which solver chose: "fixed" where nothing beats the layout's own choice */
@@ -20,10 +19,10 @@ struct place {
 /**
  * Choose devices for the new ranks. Nothing else of the pair changes; neither does the pair.
  *
- * @param world  as the layouts say
- * @return SHUNT_ERR_UNSUPPORTED, err says why
+ * @param asked  devices that may be taken
+ * @return SHUNT_ERR_INPUT, SHUNT_ERR_UNSUPPORTED; err says why
  */
-enum shunt_status place_choose(struct arena *arena, const struct pair *pair, const struct world *world,
-                               struct place *place_out, struct shunt_err *err);
+enum shunt_status place_choose(struct arena *arena, const struct pair *pair, const struct cfg_cluster *cluster,
+                               const struct spots_asked *asked, struct place *place_out, struct shunt_err *err);
 
 #endif

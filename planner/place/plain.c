@@ -8,43 +8,43 @@
 #define MOST_LINKS ((size_t)1 << 24)
 
 /** Classes of devices: of one node or of nodes that are alike, and of one old class. */
-struct spots {
+struct alike {
     uint32_t count;
     uint32_t *class_of; /* by device */
     uint32_t *first;    /* a device of each class */
     uint32_t *capacity;
 };
 
-static struct spots class_devices(struct arena *arena, const struct seats *seats)
+static struct alike class_devices(struct arena *arena, const struct seats *seats)
 {
     uint32_t devices = seats->world->device_count, *node_class = ARENA_NEW(arena, uint32_t, seats->node_count);
-    struct spots spots = {.class_of = ARENA_NEW(arena, uint32_t, devices)};
+    struct alike alike = {.class_of = ARENA_NEW(arena, uint32_t, devices)};
     uint32_t *table = ARENA_NEW(arena, uint32_t, 2 * (size_t)devices);
     seats_class_nodes(arena, seats, false, node_class);
     for (uint32_t d = 0; d < devices; d++) {
         table[2 * d] = node_class[seats->node_of[d]];
         table[2 * d + 1] = seats->old_class[d];
     }
-    spots.count = classes_of_rows(arena, devices, 2, table, spots.class_of);
-    spots.first = ARENA_NEW(arena, uint32_t, spots.count);
-    spots.capacity = ARENA_NEW(arena, uint32_t, spots.count);
+    alike.count = classes_of_rows(arena, devices, 2, table, alike.class_of);
+    alike.first = ARENA_NEW(arena, uint32_t, alike.count);
+    alike.capacity = ARENA_NEW(arena, uint32_t, alike.count);
     for (uint32_t d = devices; d-- > 0;) {
-        spots.first[spots.class_of[d]] = d;
-        spots.capacity[spots.class_of[d]] += seats->free[d];
+        alike.first[alike.class_of[d]] = d;
+        alike.capacity[alike.class_of[d]] += seats->free[d];
     }
-    return spots;
+    return alike;
 }
 
 /** A row's gains on a device of each class that has some: all devices of the nodes that hold something. */
-static bool link_row(struct arena *arena, const struct seats *seats, const struct spots *spots, uint32_t class,
+static bool link_row(struct arena *arena, const struct seats *seats, const struct alike *alike, uint32_t class,
                      uint32_t *met, transport_links *links)
 {
     const struct overlap_row *row = &seats->overlap->rows[class];
     for (uint32_t i = 0; i < row->node_count; i++) {
         const struct seats_node *node = &seats->nodes[row->nodes[i].key];
         for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
-            uint32_t kind = spots->class_of[d];
-            if (met[kind] == class + 1 || spots->capacity[kind] == 0)
+            uint32_t kind = alike->class_of[d];
+            if (met[kind] == class + 1 || alike->capacity[kind] == 0)
                 continue;
             met[kind] = class + 1;
             int64_t gain = seats_gain(seats, row, d);
@@ -64,7 +64,7 @@ struct plain {
     bool solved;
 };
 
-static void deal_devices(struct arena *arena, const struct plain *plain, const struct spots *spots,
+static void deal_devices(struct arena *arena, const struct plain *plain, const struct alike *alike,
                          transport_links *flow)
 {
     const struct seats *seats = plain->seats;
@@ -75,10 +75,10 @@ static void deal_devices(struct arena *arena, const struct plain *plain, const s
     const struct deal deal = {.item_count = seats->pair->to->grid.rank_count,
                               .place_count = devices,
                               .item_classes = seats->overlap->new_class_count,
-                              .place_classes = spots->count,
+                              .place_classes = alike->count,
                               .item_class = seats->overlap->new_class,
-                              .place_class = spots->class_of,
-                              .wished = seats->world->to_device,
+                              .place_class = alike->class_of,
+                              .wished = seats->fixed,
                               .room = room,
                               .flow = flow};
     deal_places(arena, &deal, plain->device_out);
@@ -88,26 +88,26 @@ static void solve(struct arena *scratch, void *context)
 {
     struct plain *plain = context;
     const struct seats *seats = plain->seats;
-    const struct spots spots = class_devices(scratch, seats);
+    const struct alike alike = class_devices(scratch, seats);
     uint32_t classes = seats->overlap->new_class_count;
-    uint32_t *met = ARENA_NEW(scratch, uint32_t, spots.count), *supply = ARENA_NEW(scratch, uint32_t, classes);
+    uint32_t *met = ARENA_NEW(scratch, uint32_t, alike.count), *supply = ARENA_NEW(scratch, uint32_t, classes);
     transport_links links = {0}, flow;
     for (uint32_t c = 0; c < classes; c++) {
-        if (!link_row(scratch, seats, &spots, c, met, &links))
+        if (!link_row(scratch, seats, &alike, c, met, &links))
             return;
     }
     for (uint32_t r = 0; r < seats->pair->to->grid.rank_count; r++)
         supply[seats->overlap->new_class[r]]++;
     const struct transport transport = {.row_count = classes,
-                                        .column_count = spots.count,
+                                        .column_count = alike.count,
                                         .supply = supply,
-                                        .capacity = spots.capacity,
+                                        .capacity = alike.capacity,
                                         .link_count = links.count,
                                         .links = links.items,
                                         .most_work = MOST_WORK};
     plain->solved = transport_solve(scratch, &transport, &flow, plain->gain_out);
     if (plain->solved && plain->device_out != NULL)
-        deal_devices(scratch, plain, &spots, &flow);
+        deal_devices(scratch, plain, &alike, &flow);
 }
 
 bool plain_solve(struct arena *arena, const struct seats *seats, uint32_t *device_out, int64_t *gain_out)

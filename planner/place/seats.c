@@ -11,10 +11,8 @@
 static void list_nodes(struct arena *arena, struct seats *seats)
 {
     const struct world *world = seats->world;
-    bool named = seats->pair->to->layout->device_count > 0;
     seats->nodes = ARENA_NEW(arena, struct seats_node, world->device_count);
     seats->node_of = ARENA_NEW(arena, uint32_t, world->device_count);
-    seats->free = ARENA_NEW(arena, bool, world->device_count);
     seats->old_class = ARENA_NEW(arena, uint32_t, world->device_count);
     for (uint32_t d = 0; d < world->device_count; d++) {
         const struct world_device *device = &world->devices[d];
@@ -22,7 +20,6 @@ static void list_nodes(struct arena *arena, struct seats *seats)
             seats->nodes[seats->node_count++].begin = d;
         struct seats_node *node = &seats->nodes[seats->node_count - 1];
         seats->node_of[d] = seats->node_count - 1;
-        seats->free[d] = !named || device->to_rank != WORLD_NO_RANK;
         node->count++;
         node->free_count += seats->free[d];
         if (node->free_count > seats->most_free)
@@ -80,12 +77,14 @@ static enum shunt_status check_bytes(const struct seats *seats, struct shunt_err
     return SHUNT_OK;
 }
 
-enum shunt_status seats_build(struct arena *arena, const struct pair *pair, const struct world *world,
+enum shunt_status seats_build(struct arena *arena, const struct pair *pair, const struct spots *spots,
                               struct seats **seats_out, struct shunt_err *err)
 {
     struct seats *seats = ARENA_NEW(arena, struct seats, 1);
     seats->pair = pair;
-    seats->world = world;
+    seats->world = spots->world;
+    seats->free = spots->free;
+    seats->fixed = spots->fixed;
     list_nodes(arena, seats);
     find_overlap(arena, seats);
     weigh(seats);

@@ -14,8 +14,8 @@
  */
 
 #include "place/overlap.h"
+#include "place/spots.h"
 #include "place/teams.h"
-#include "space/world.h"
 
 #define SEATS_NO_CLASS UINT32_MAX
 
@@ -27,12 +27,13 @@ struct seats_node {
 
 struct seats {
     const struct pair *pair;
-    const struct world *world; /* as the layouts say: every device that has an old rank or may get a new one */
+    const struct world *world;
+    const bool *free;      /* by device: it may take a new rank */
+    const uint32_t *fixed; /* by new rank: its device as the layout says */
     const struct overlap *overlap;
     uint32_t node_count;
     struct seats_node *nodes;
     uint32_t *node_of;   /* by device: its node, counted densely */
-    bool *free;          /* by device: it may take a new rank */
     uint32_t *old_class; /* by device; SEATS_NO_CLASS: it has no old rank */
     struct teams teams;
     uint32_t most_free;      /* of one node */
@@ -41,11 +42,9 @@ struct seats {
 };
 
 /**
- * The devices that a layout names take its ranks; where it names none, all devices of the move may.
- *
  * @return SHUNT_ERR_UNSUPPORTED when costs would not fit
  */
-enum shunt_status seats_build(struct arena *arena, const struct pair *pair, const struct world *world,
+enum shunt_status seats_build(struct arena *arena, const struct pair *pair, const struct spots *spots,
                               struct seats **seats_out, struct shunt_err *err);
 
 /**

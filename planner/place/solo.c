@@ -124,9 +124,9 @@ static void value_all(struct arena *scratch, void *context)
 static uint32_t wished_node(const struct seats *seats, uint32_t team)
 {
     const uint32_t *ranks = &seats->teams.ranks[team * seats->teams.size];
-    uint32_t node = seats->node_of[seats->world->to_device[ranks[0]]];
+    uint32_t node = seats->node_of[seats->fixed[ranks[0]]];
     for (uint32_t m = 1; m < seats->teams.size; m++) {
-        if (seats->node_of[seats->world->to_device[ranks[m]]] != node)
+        if (seats->node_of[seats->fixed[ranks[m]]] != node)
             return SOLO_NO_NODE;
     }
     return node;

@@ -101,6 +101,26 @@ def keeps_to_named_devices(folder: Path) -> None:
     assert figures["to_ranks"] == 4
 
 
+def plans_around_a_failure(folder: Path) -> None:
+    """Of those that are left, the best devices are taken, spares too; a device that is gone takes no rank."""
+    paths, out, left = make_documents(folder), folder / "x.plan", folder / "out.yaml"
+    small = folder / "small.yaml"  # node 1 is gone: what it had, node 2 has
+    small.write_text(HEAD.format(name="small") + "parallel: {tp: 4, dp: 2}\ndevices: 8-11,0-3\n")
+    figures = plan(small, paths["d"], out, "--place", "optimal", "--place-on", "4-7,9,8,11,10", "--place-out", left)
+    assert figures["bytes"]["needed_remote"] == 0 and figures["place"]["moved_fixed"] == 0, figures["place"]
+    assert "devices: \"8-11\"" in left.read_text(), left.read_text()
+    figures = plan(paths["d"], paths["c"], out, "--place", "optimal", "--place-on", "0-2,12-19", "--place-out", left)
+    chosen = numbers(next(line for line in left.read_text().splitlines() if line.startswith("devices: ")))
+    assert 3 not in chosen and len(set(chosen)) == 8 and set(chosen) <= {0, 1, 2, *range(12, 20)}, chosen
+    for wrong, why in (("0-2,2", "a device twice"), ("7-0", "counts down"), ("x", "not a number"), ("", "not a number"),
+                       ("0-1048576", "too large")):
+        said = run(SHUNT, "plan", paths["a"], paths["b"], "-o", out, "--place", "optimal", "--place-on", wrong, code=2)
+        assert f'--place-on: found "{wrong}" (' in said and why in said, said
+    said = run(SHUNT, "plan", paths["a"], paths["b"], "-o", out, "--place", "optimal", "--place-on", "0-6", code=1)
+    assert "--place-on: found 7 devices, expected at least 8" in said, said
+    run(SHUNT, "plan", paths["a"], paths["b"], "-o", out, "--place-on", "0-7", code=2)
+
+
 def numbers(line: str) -> list[int]:
     """Devices that a line of a layout names."""
     found: list[int] = []
@@ -181,7 +201,7 @@ def refuses_outputs(folder: Path) -> None:
     assert "where.yaml" in said, said
 
 
-CASES = (says_what_it_saves, keeps_to_named_devices, writes_layouts_of_any_style, chains_and_stores, refuses_outputs)
+CASES = (says_what_it_saves, keeps_to_named_devices, plans_around_a_failure, writes_layouts_of_any_style, chains_and_stores, refuses_outputs)
 
 
 def main() -> int:
