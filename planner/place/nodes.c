@@ -40,21 +40,19 @@ struct search {
     uint32_t *node_of;  /* by team */
     struct assign assign;
     int64_t *gains;
-    uint32_t *columns, *trial; /* teams of a node as they might be */
-    uint64_t left;             /* assignments */
-    bool is_thorough;          /* the teams are few */
+    uint32_t *columns, *devices;
+    uint32_t *trial;  /* teams of a node as they might be */
+    uint64_t left;    /* assignments */
+    bool is_thorough; /* the teams are few */
     uint64_t random;
 };
 
-/** What some teams gain on a node, and which devices their ranks take. */
-static int64_t gain_on(struct search *search, uint32_t node_index, const uint32_t *teams, uint32_t count,
-                       uint32_t *columns)
+/** What each rank of some teams gains on each free device of a node. @return the number of ranks */
+static uint32_t fill_gains(struct search *search, uint32_t node_index, const uint32_t *teams, uint32_t count)
 {
     const struct seats *seats = search->seats;
     const struct seats_node *node = &seats->nodes[node_index];
     int64_t *gain = search->gains;
-    if (count == 0)
-        return 0;
     for (uint32_t t = 0; t < count; t++) {
         for (uint32_t m = 0; m < seats->teams.size; m++) {
             const struct overlap_row *row = seats_row(seats, seats->teams.ranks[teams[t] * seats->teams.size + m]);
@@ -64,13 +62,19 @@ static int64_t gain_on(struct search *search, uint32_t node_index, const uint32_
             }
         }
     }
-    return assign_solve(&search->assign, count * seats->teams.size, node->free_count, search->gains, columns);
+    return count * seats->teams.size;
+}
+
+static int64_t gain_on(struct search *search, uint32_t node, const uint32_t *teams, uint32_t count)
+{
+    uint32_t ranks = fill_gains(search, node, teams, count);
+    return assign_solve(&search->assign, ranks, search->seats->nodes[node].free_count, search->gains, NULL);
 }
 
 static void settle(struct search *search, uint32_t node)
 {
     struct room *room = &search->rooms[node];
-    room->gain = gain_on(search, node, room->teams, room->count, NULL);
+    room->gain = gain_on(search, node, room->teams, room->count);
     room->alone = 0;
     for (uint32_t t = 0; t < room->count; t++)
         room->alone += solo_value(search->solo, room->teams[t], node);
@@ -119,7 +123,7 @@ static int64_t gain_after(struct search *search, uint32_t node, uint32_t out, ui
 {
     uint32_t count = change_teams(search, &search->rooms[node], out, in);
     search->left -= search->left > 0;
-    return gain_on(search, node, search->trial, count, NULL);
+    return gain_on(search, node, search->trial, count);
 }
 
 static void put_team(struct search *search, uint32_t node, uint32_t out, uint32_t in)
@@ -272,29 +276,51 @@ static void restart(struct arena *arena, struct search *search)
 
 /* ---- devices ----------------------------------------------------------------------- */
 
-static int64_t take_devices(struct search *search, uint32_t node_index, uint32_t *device_out)
+static uint32_t team_rank(const struct search *search, const struct room *room, uint32_t i)
+{
+    const struct teams *teams = &search->seats->teams;
+    return teams->ranks[room->teams[i / teams->size] * teams->size + i % teams->size];
+}
+
+/** Of equally good choices take one in which most ranks stay where the layout has them. */
+static void prefer_fixed(struct search *search, const struct room *room, uint32_t ranks, const uint32_t *devices,
+                         uint32_t count)
 {
     const struct seats *seats = search->seats;
-    const struct seats_node *node = &seats->nodes[node_index];
-    const struct room *room = &search->rooms[node_index];
-    uint32_t size = seats->teams.size;
-    int64_t gain = gain_on(search, node_index, room->teams, room->count, search->columns);
-    for (uint32_t i = 0; i < room->count * size; i++) {
-        uint32_t device = node->begin;
-        for (uint32_t column = search->columns[i]; column > 0 || !seats->free[device]; device++)
-            column -= seats->free[device];
-        device_out[seats->teams.ranks[room->teams[i / size] * size + i % size]] = device;
+    for (uint32_t i = 0; i < ranks * count; i++) {
+        if (search->gains[i] > INT64_MAX / 4 / (ranks + 1))
+            return; /* the sums would not fit */
     }
-    return gain;
+    for (uint32_t i = 0; i < ranks; i++) {
+        for (uint32_t c = 0; c < count; c++) {
+            int64_t *gain = &search->gains[i * count + c];
+            *gain = *gain * (ranks + 1) + (seats->fixed[team_rank(search, room, i)] == devices[c]);
+        }
+    }
+}
+
+static void take_devices(struct search *search, uint32_t node_index, uint32_t *device_out)
+{
+    const struct seats_node *node = &search->seats->nodes[node_index];
+    const struct room *room = &search->rooms[node_index];
+    uint32_t ranks = fill_gains(search, node_index, room->teams, room->count), count = 0;
+    for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
+        if (search->seats->free[d])
+            search->devices[count++] = d;
+    }
+    prefer_fixed(search, room, ranks, search->devices, count);
+    assign_solve(&search->assign, ranks, count, search->gains, search->columns);
+    for (uint32_t i = 0; i < ranks; i++)
+        device_out[team_rank(search, room, i)] = search->devices[search->columns[i]];
 }
 
 int64_t nodes_fill(struct arena *arena, const struct seats *seats, const struct solo *solo, uint32_t *device_out)
 {
     struct search search = {.seats = seats, .solo = solo, .node_of = solo->node_of};
-    int64_t gain = 0;
     assign_init(arena, seats->most_free, seats->most_free, &search.assign);
     search.gains = ARENA_NEW(arena, int64_t, (size_t)seats->most_free * seats->most_free);
     search.columns = ARENA_NEW(arena, uint32_t, seats->most_free);
+    search.devices = ARENA_NEW(arena, uint32_t, seats->most_free);
     search.trial = ARENA_NEW(arena, uint32_t, seats->most_free + 1);
     search.left = LEAST_TRIALS + (uint64_t)TRIALS_PER_TEAM * seats->teams.count;
     search.is_thorough = seats->teams.count <= MOST_TO_RESTART;
@@ -303,6 +329,6 @@ int64_t nodes_fill(struct arena *arena, const struct seats *seats, const struct 
     if (search.is_thorough)
         restart(arena, &search);
     for (uint32_t n = 0; n < seats->node_count; n++)
-        gain += take_devices(&search, n, device_out);
-    return gain;
+        take_devices(&search, n, device_out);
+    return total_gain(&search);
 }
