@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -234,6 +235,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
         status = route_build(arena, pair.space, pair.from, pair.to, world, &route, err);
     if (status != SHUNT_OK)
         return status;
+    assert(place == NULL || place->moved == route->figures.needed_remote);
     struct problem *problem =
         problem_build(arena, route, options->cap_given ? options->cap : world_most_memory(world), options->staging);
     if (!options->staging_given)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -368,9 +369,22 @@ def step(letter: str, *arguments: object) -> None:
         raise BadCell(letter, outcome.text())
 
 
-def check_move(paths: tuple[Path, Path], sides: Sides, plan: Path, how: str) -> str:
+def placed_devices(paths: tuple[Path, Path], out: Path) -> list[int]:
+    """Devices that the compiler chooses for the new ranks, from the layout that it writes."""
+    step("P", "plan", *paths, "-o", out.with_suffix(".plan"), "--place", "optimal", "--place-out", out)
+    found = re.search(r"\bdevices\b\"?: \"([0-9,-]+)\"", out.read_text())
+    if not found:
+        raise BadCell("P", f"{out.read_text()[:500]} names no devices")
+    devices: list[int] = []
+    for piece in found[1].split(","):
+        first, _, last = piece.partition("-")
+        devices += range(int(first), int(last or first) + 1)
+    return devices
+
+
+def check_move(paths: tuple[Path, Path], sides: Sides, plan: Path, how: str, *options: str) -> str:
     """Plan, verify and compare the maps; then replay or execute. Returns the letter of what was done."""
-    step("P", "plan", *paths, "-o", plan)
+    step("P", "plan", *paths, "-o", plan, *options)
     step("V", "verify", plan, *paths)
     lines = programs.lines(plan, "--buffers")
     check_buffers(lines, sides)

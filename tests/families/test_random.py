@@ -360,8 +360,8 @@ def empty_columns(side: rules.Side) -> bool:
     return any(0 in local.index.shape[1:] for arrays in side for local in arrays.values())
 
 
-def one_move(folder: Path, seed: int, how: str) -> str:
-    """One random move; returns what was done."""
+def one_move(folder: Path, seed: int, how: str, placed: bool) -> str:
+    """One random move, the new ranks where the layout has them or where the compiler puts them; returns what was done."""
     dice = Dice(seed)
     model = dice.whole
     documents = [dice.mesh(model) if dice.chance(0.12) else dice.parallel() for _ in range(2)]
@@ -374,15 +374,19 @@ def one_move(folder: Path, seed: int, how: str) -> str:
     for side in (0, 1):
         if dice.chance(0.1) and not empty_columns(sides.maps[side]):
             paths[side] = cells.explicit(paths[side], folder / f"explicit-{side}.yaml")
+    pair, options = (paths[0], paths[1]), ("--place", "optimal") if placed else ()
     try:
-        return cells.check_move((paths[0], paths[1]), sides, folder / "p.plan", how)
+        if placed:
+            documents[1]["devices"] = cells.placed_devices(pair, folder / "placed.yaml")
+            sides = cells.sides_of(model, documents[0], documents[1])
+        return cells.check_move(pair, sides, folder / "p.plan", how, *options)
     except BadCell as error:
         texts = "\n".join(json.dumps(document) for document in (model, *documents))
         raise BadCell(error.letter, f"seed {seed}, {how}: {error}\n{texts}") from None
 
 
 def way(number: int) -> str:
-    """Of 25 moves 3 are run, 5 replayed, and the others planned and verified."""
+    """Of 25 moves 3 are run, 5 replayed, and the others planned and verified. Devices are chosen for each fourth."""
     return "execute" if number % 25 in (3, 11, 19) else "replay" if number % 5 == 0 else "verify"
 
 
@@ -393,7 +397,7 @@ def moves(seed: int, begin: int, count: int) -> str:
     with tempfile.TemporaryDirectory(prefix="shunt-families-") as name:
         for number in range(begin, begin + count):
             try:
-                done[one_move(Path(name), seed * 1_000_003 + number, way(number))] += 1
+                done[one_move(Path(name), seed * 1_000_003 + number, way(number), number % 4 == 3)] += 1
             except OracleError as error:
                 failures.append(str(error))
     if failures:
