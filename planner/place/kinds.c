@@ -69,11 +69,9 @@ static void list_kinds(struct builder *builder)
     if (count > 1)
         qsort(kinds, count, sizeof(*kinds), compare_kinds);
     for (size_t k = 0; k < count; k++) {
-        struct kind *last = &builder->out->kinds.items[builder->out->kinds.count - 1];
-        if (builder->out->kinds.count > 0 && compare_kinds(last, &kinds[k]) == 0)
-            last->wire_bytes += kinds[k].wire_bytes;
-        else
-            *VEC_PUSH(builder->arena, &builder->out->kinds) = kinds[k];
+        if (k == 0 || compare_kinds(&kinds[k - 1], &kinds[k]) != 0)
+            *VEC_PUSH(builder->arena, &builder->out->kinds) = (struct kind){kinds[k].from, kinds[k].to, kinds[k].fresh};
+        builder->out->kinds.items[builder->out->kinds.count - 1].wire_bytes += kinds[k].wire_bytes;
     }
 }
 

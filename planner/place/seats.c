@@ -41,7 +41,7 @@ static void find_overlap(struct arena *arena, struct seats *seats)
     }
 }
 
-/** A network inside nodes that is slower than the one between them counts like that one. */
+/** The rates of most nodes, for all. A network inside nodes that is slower than the one between counts like that one. */
 static void weigh(struct seats *seats)
 {
     const struct cfg_cluster *cluster = seats->world->cluster;
