@@ -16,7 +16,6 @@ PLACES = ("fixed", "optimal")
 STAGING = 256 << 20
 UNSUPPORTED = "not supported"
 QUICK_CASES = ("E",)
-LOOSE = 10**12  # bytes: the memory of the cases' cluster
 
 
 def plan(case: Case, folder: Path, place: str, cap: int) -> Row:
