@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import shell
-from section import Done, Options, Row, in_parallel, plan_move, table
+from section import Done, Options, Row, above, in_parallel, plan_move, table
 
 LADDER = shell.ROOT / "plans" / "ladders" / "standard.yaml"
 CLUSTERS = ("a800", "h100", "h800")
@@ -86,9 +86,9 @@ def misses(row: Row) -> list[str]:
                 found.append(f"cap {name}: refused")
             continue
         time = entry["time"]
-        if time["gap_rounds"] > WANTED_ROUNDS[name]:
+        if above(time["gap_rounds"], WANTED_ROUNDS[name]):
             found.append(f"cap {name}: gap_rounds {time['gap_rounds']:.4f} > {WANTED_ROUNDS[name]}")
-        if time["gap"] > WANTED_GAP and time["predicted"] > LONG_SECONDS:
+        if above(time["gap"], WANTED_GAP) and time["predicted"] > LONG_SECONDS:
             found.append(f"cap {name}: gap {time['gap']:.4f} > {WANTED_GAP}")
     if row.get("staging_cost", 0) >= WANTED_STAGING_COST:
         found.append(f"256 MiB of staging: +{row['staging_cost']:.1%}")

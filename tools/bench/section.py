@@ -14,7 +14,7 @@ import shell
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
-FIGURES = ("bytes", "time", "memory", "schedule")
+FIGURES = ("bytes", "time", "memory", "schedule", "place")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def plan_move(first: object, second: object, plan: Path, *options: object, verif
     made = shell.timed(shell.shunt(), "plan", first, second, "-o", plan, "--no-verify", *options)
     row: Row = {"plan_seconds": made.seconds, "plan_cpu_seconds": made.cpu_seconds, "plan_peak_bytes": made.peak_bytes}
     report = shell.inspect(plan)
-    row |= {name: report[name] for name in FIGURES} | {"devices": report["devices"]}
+    row |= {name: report[name] for name in FIGURES if name in report} | {"devices": report["devices"]}
     row["file_bytes"] = plan.stat().st_size
     faults = broken_laws(report)
     if verify:
@@ -75,6 +75,11 @@ def broken_laws(report: Row) -> list[str]:
         if time["predicted"] < time[bound] * (1 - 1e-9):
             found.append(f"predicted {time['predicted']} below {bound} {time[bound]}")
     return found
+
+
+def above(gap: float | None, limit: float) -> bool:
+    """Whether a gap is larger; where the bound is 0, nothing crosses a link and there is none."""
+    return gap is not None and gap > limit
 
 
 def in_parallel(items: Sequence[Item], work: Callable[[Item], Row], jobs: int) -> list[Row]:
