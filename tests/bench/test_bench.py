@@ -31,6 +31,7 @@ import ladder
 import prototype
 import scale
 import section
+import shell
 from cases import CASES, LLAMA_70B, LLAMA_405B, QWEN_235B, Case, Grid, Model
 
 BUILTIN = {LLAMA_70B: "llama-3-70b", LLAMA_405B: "llama-3.1-405b", QWEN_235B: "qwen3-235b-a22b"}
@@ -208,6 +209,13 @@ def laws() -> None:
         same(len(section.broken_laws(good | {part: good[part] | {key: value}})), 1, f"{part}.{key}")
 
 
+def refusals() -> None:
+    """What does not fit is a figure, what is wrong with a document a fault."""
+    same(section.refused(shell.Refused("infeasible: 1 B short"))["faults"], [], "no room")
+    same(list(section.refused(shell.Refused("not supported: --place"))), [section.UNSUPPORTED], "not in this version")
+    same(len(section.refused(shell.Refused("a.yaml:1:2: found x"))["faults"]), 1, "a bad document")
+
+
 def exponents() -> None:
     """The slope of a power law."""
     rows = {str(n): {"plan_cpu_seconds": 0.01 * n**1.5} for n in (64, 128, 512)}
@@ -308,6 +316,7 @@ CASES_OF_THIS: list[tuple[str, Callable[[], str | None]]] = [
     ("caps of the ladder", ladder_caps),
     ("what the ladder misses", ladder_misses),
     ("laws of plans", laws),
+    ("refusals", refusals),
     ("exponents of growth", exponents),
     ("random moves", random_moves),
     ("bound of relays", relays),

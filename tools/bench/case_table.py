@@ -10,11 +10,10 @@ from pathlib import Path
 import prototype
 import shell
 from cases import CASES, Case, write
-from section import Done, Options, Row, above, in_parallel, plan_move, table
+from section import UNSUPPORTED, Done, Options, Row, above, in_parallel, plan_move, refused, table
 
 PLACES = ("fixed", "optimal")
 STAGING = 256 << 20
-UNSUPPORTED = "not supported"
 QUICK_CASE, QUICK_LAYERS = "B", 8
 
 
@@ -25,8 +24,7 @@ def plan(case: Case, folder: Path, place: str, cap: int) -> Row:
     try:
         row = plan_move(folder / "old.yaml", folder / "new.yaml", out, *words)
     except shell.Refused as refusal:
-        text = str(refusal)
-        return {UNSUPPORTED if UNSUPPORTED in text else "refused": text}
+        return refused(refusal)
     finally:
         out.unlink(missing_ok=True)
     moved = row["bytes"]

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import shell
 from cases import Case, Grid, Model, write
-from section import Options, Row, in_parallel, plan_move, table
+from section import UNSUPPORTED, Options, Row, in_parallel, plan_move, refused, table
 
 SEED, COUNT, QUICK_COUNT = 1, 300, 6
-UNSUPPORTED = "not supported"
 WANTED = {"median": 0.02, "p99": 0.15}
 CLUSTER = """kind: cluster
 name: small
@@ -53,8 +52,7 @@ def plan(folder: Path, cap: int, method: str) -> Row:
     try:
         return plan_move(folder / "old.yaml", folder / "new.yaml", folder / f"{method}.plan", *words)
     except shell.Refused as refusal:
-        text = str(refusal)
-        return {UNSUPPORTED if UNSUPPORTED in text else "refused": text}
+        return refused(refusal)
 
 
 def measure_move(number: int, options: Options) -> Row:

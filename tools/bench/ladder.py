@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import shell
-from section import Done, Options, Row, above, in_parallel, plan_move, table
+from section import UNSUPPORTED, Done, Options, Row, above, in_parallel, plan_move, refused, table
 
 LADDER = shell.ROOT / "plans" / "ladders" / "standard.yaml"
 CLUSTERS = ("a800", "h100", "h800")
@@ -50,7 +50,7 @@ def plan(step: Step, cluster: str, cap: int, staging: int, options: Options) -> 
     try:
         return plan_move(step["from"], step["to"], out, *words)
     except shell.Refused as refusal:
-        return {"refused": str(refusal)}
+        return refused(refusal)
     finally:
         out.unlink(missing_ok=True)
 
@@ -65,13 +65,13 @@ def measure_step(step: Step, cluster: str, options: Options, done: Done) -> Row:
     shell.note(f"ladder: {step['name']} on {cluster}")
     rows = {"memory": made(MEMORY - RESERVED, STAGING)}
     row: Row = {"step": step["name"], "cluster": cluster, "caps": rows}
-    if "refused" in rows["memory"]:
+    if "time" not in rows["memory"]:
         return row
     for name, cap in caps(rows["memory"]).items():
         if options.wanted_cap(name):
             rows[name] = made(min(cap, MEMORY), STAGING)
     free = made(MEMORY - RESERVED, MEMORY)
-    if "refused" not in free:
+    if "time" in free:
         row["free_staging_predicted"] = free["time"]["predicted"]
         row["staging_cost"] = rows["memory"]["time"]["predicted"] / free["time"]["predicted"] - 1
     return row
@@ -81,7 +81,7 @@ def misses(row: Row) -> list[str]:
     """What a step does not reach."""
     found = []
     for name, entry in row["caps"].items():
-        if "refused" in entry:
+        if "time" not in entry:
             if name != "memory":
                 found.append(f"cap {name}: refused")
             continue
@@ -106,7 +106,7 @@ def measure(options: Options) -> Row:
     plans = [e for row in rows for e in row["caps"].values()]
     return {
         "rows": rows,
-        "plans": sum("refused" not in entry for entry in plans),
+        "plans": sum("time" in entry for entry in plans),
         "faults": [f"{r['step']} {r['cluster']} {n}: {f}" for r in rows for n, e in r["caps"].items()
                    for f in e.get("faults", ())],
         "missed": [f"{r['step']} {r['cluster']}: {miss}" for r in rows for miss in misses(r)],
@@ -132,13 +132,13 @@ def line(row: Row, name: str) -> list[object]:
 def show(result: Row) -> list[str]:
     """A line for each plan, then what does not fit, what staging costs and what was missed."""
     rows = result["rows"]
-    cells = [line(r, name) for r in rows for name, e in r["caps"].items() if "refused" not in e]
-    refused = [f"{r['step']} {r['cluster']} {n}: {e['refused'].splitlines()[0]}"
-               for r in rows for n, e in r["caps"].items() if "refused" in e]
+    cells = [line(r, name) for r in rows for name, e in r["caps"].items() if "time" in e]
+    unfit = [f"{r['step']} {r['cluster']} {n}: {(e.get('refused') or e[UNSUPPORTED]).splitlines()[0]}"
+             for r in rows for n, e in r["caps"].items() if "time" not in e]
     costs = [[f"{r['step']} {r['cluster']}", r["staging_cost"]] for r in rows if "staging_cost" in r]
     return [
         *table(HEAD, cells),
-        "", "does not fit:", *refused,
+        "", "does not fit:", *unfit,
         "", *table(("256 MiB of staging over unlimited", "cost"), costs),
         "", f"{result['plans']} plans, {len(result['faults'])} faults", *result["faults"],
         f"{len(result['missed'])} missed", *result["missed"],

@@ -15,7 +15,7 @@ from pathlib import Path
 import exact
 import shell
 from cases import LLAMA_70B, NODE, Case, Grid, write
-from section import Options, Row, in_parallel, plan_move, table
+from section import Options, Row, in_parallel, plan_move, refused, table
 
 COUNT, QUICK_COUNT, FIRST = 200, 4, 10_000  # numbers apart from those of `exact`
 OCCUPANCY = 0.98
@@ -29,7 +29,7 @@ def plan(folder: Path, *words: object) -> Row:
     try:
         return plan_move(folder / "old.yaml", folder / "new.yaml", folder / "move.plan", *words)
     except shell.Refused as refusal:
-        return {"refused": str(refusal)}
+        return refused(refusal)
 
 
 def measure_move(number: int, options: Options) -> Row:
@@ -42,12 +42,12 @@ def measure_move(number: int, options: Options) -> Row:
     least, bound = free["memory"]["least_cap"], free["memory"]["peak_lower_bound"]
     met, less = plan(folder, "--cap", f"{least} B"), plan(folder, "--cap", f"{least - 1} B")
     faults = list(free["faults"])
-    if "refused" in met:
-        faults.append(f"the least cap of {least} B is refused: {met['refused']}")
+    if "time" not in met:
+        faults.append(f"the least cap of {least} B is refused: {met}")
     else:
         faults += met["faults"]
-    said = less.get("refused")
-    if said is None:
+    said = less.get("refused", "")
+    if "time" in less:
         faults.append(f"a cap below the least one, {least - 1} B, is met")
     elif not re.search(r"(device|rank) \d+", said) or f"{least} B" not in said:
         faults.append(f"{least - 1} B: no place or no least cap in: {said}")
@@ -67,7 +67,7 @@ def rotation(options: Options) -> Row:
     larger = max(shell.layout_figures(folder / "old.yaml")["rank_bytes"])
     words = ("--cap", f"{int(larger / OCCUPANCY)} B", "--staging", f"{STAGING} B")
     tried = {"plain": plan(folder, *words)}
-    if "refused" in tried["plain"] and "--spill" in shell.timed(shell.shunt(), "plan", "--help").out:
+    if "time" not in tried["plain"] and "--spill" in shell.timed(shell.shunt(), "plan", "--help").out:
         tried["--spill host"] = plan(folder, *words, "--spill", "host")
     return tried
 
@@ -79,7 +79,7 @@ def measure(options: Options) -> Row:
     turned = rotation(options)
     missed = [f"move {n}: least cap {row['gap']:.4f} above its bound" for n, row in enumerate(rows)
               if row["gap"] > WANTED_GAP]
-    if all("refused" in entry for entry in turned.values()):
+    if all("time" not in entry for entry in turned.values()):
         missed.append(f"rotation at {OCCUPANCY:.0%}: refused")
     faults = [f"move {n}: {fault}" for n, row in enumerate(rows) for fault in row["faults"]]
     faults += [f"rotation, {name}: {fault}" for name, entry in turned.items() for fault in entry.get("faults", ())]
@@ -92,8 +92,8 @@ def show(result: Row) -> list[str]:
     keys = ("count", "median", "p90", "p99", "most")
     lines = table(("least cap over its bound", *keys), [["gap", *(result["gap"][key] for key in keys)]])
     for name, entry in result["rotation"].items():
-        if "refused" in entry:
-            lines.append(f"rotation, {name}: {entry['refused'].splitlines()[0]}")
+        if "time" not in entry:
+            lines.append(f"rotation, {name}: {next(iter(entry.values())).splitlines()[0]}")
         else:
             lines += table(("rotation", "predicted", "bound", "gap_rounds", "rounds", "plan s"), [
                 [name, entry["time"]["predicted"], entry["time"]["lower_bound"], entry["time"]["gap_rounds"],

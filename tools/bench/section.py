@@ -14,6 +14,7 @@ import shell
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
+UNSUPPORTED, INFEASIBLE = "not supported", "infeasible"  # in what the compiler says
 FIGURES = ("bytes", "time", "memory", "schedule", "place")
 
 
@@ -75,6 +76,14 @@ def broken_laws(report: Row) -> list[str]:
         if time["predicted"] < time[bound] * (1 - 1e-9):
             found.append(f"predicted {time['predicted']} below {bound} {time[bound]}")
     return found
+
+
+def refused(refusal: shell.Refused) -> Row:
+    """The row of a plan that was refused: for what it asks, not supported, or for a fault of our documents."""
+    text = str(refusal)
+    if UNSUPPORTED in text:
+        return {UNSUPPORTED: text}
+    return {"refused": text, "faults": [] if INFEASIBLE in text else [f"refused: {text}"]}
 
 
 def above(gap: float | None, limit: float) -> bool:
