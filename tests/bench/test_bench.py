@@ -187,8 +187,11 @@ def read_ladder() -> str:
 
 def ladder_caps() -> None:
     """Caps are of the larger side, with what is set apart on top."""
-    first = {"memory": {"from_max": 900, "to_max": 1000, "reserve": 30, "transport": 4}}
+    memory = {"from_max": 900, "to_max": 1000, "reserve": 30, "transport": 4}
+    first = {"memory": memory, "schedule": {"max_peers": 7}}
     same(ladder.caps(first), {"1.02": 1054, "1.05": 1084, "1.25": 1284}, "caps")
+    first["memory"] = memory | {"transport_per_peer": 10}
+    same(ladder.caps(first)["1.02"], 1124, "seven peers")
 
 
 def ladder_misses() -> None:

@@ -38,7 +38,8 @@ def steps(path: Path = LADDER) -> list[Step]:
 def caps(first: Row) -> dict[str, int]:
     """Caps by name: of the larger side and what is set apart, and of the memory."""
     memory = first["memory"]
-    apart = memory["reserve"] + memory["transport"]
+    by_peer = memory.get("transport_per_peer", 0) * first["schedule"]["max_peers"]
+    apart = memory["reserve"] + memory["transport"] + by_peer
     larger = max(memory["from_max"], memory["to_max"])
     return {f"{factor:.2f}": int(factor * larger) + apart for factor in FACTORS}
 
