@@ -9,8 +9,8 @@
 #include "emit/digest.h"
 #include "emit/file.h"
 #include "place/place.h"
-#include "routing/route.h"
 #include "routing/relay.h"
+#include "routing/route.h"
 #include "schedule/schedule.h"
 #include "shunt/workers.h"
 #include "space/pair.h"
@@ -240,6 +240,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
         problem_build(arena, route, options->cap_given ? options->cap : world_most_memory(world), options->staging);
     if (!options->staging_given)
         problem->staging = schedule_default_staging(problem);
+    problem->may_spill = options->spill_host;
     const struct route *relayed = relay_build(arena, route);
     const struct problem *other =
         relayed == NULL ? NULL : problem_build(arena, relayed, problem->cap, problem->staging);

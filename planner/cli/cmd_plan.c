@@ -17,11 +17,12 @@
 #include "make_plan.h"
 #include "placed.h"
 #include "shunt/workers.h"
+#include "spilled.h"
 
 struct plan_options {
     struct compile_options compile;
     const char *output;
-    const char *method, *place, *place_on, *place_out;
+    const char *method, *place, *place_on, *place_out, *spill;
     double time_limit;
     uint64_t threads;
     bool time_limit_given, json, no_verify;
@@ -29,6 +30,7 @@ struct plan_options {
 
 static const char *const methods[] = {"auto", "exact", "greedy", NULL};
 static const char *const places[] = {"fixed", "optimal", NULL};
+static const char *const spills[] = {"none", "host", NULL};
 
 static const char description[] =
     "Compile the move from one layout to another into a plan: which bytes go where, in which rounds, under which "
@@ -37,7 +39,8 @@ static const char description[] =
     "made "
     "for one cluster: both layouts name the same, or one of them none; if neither does it is \"local\". A cap or "
     "staging that is too small is refused with the rank, the "
-    "bytes missing and the least figure that would do.";
+    "bytes missing and the least figure that would do; --spill host lets old buffers wait in host memory where the "
+    "cap would be too small without.";
 
 static int parse(int argc, char **argv, struct plan_options *o)
 {
@@ -51,6 +54,8 @@ static int parse(int argc, char **argv, struct plan_options *o)
          .help = "most memory per device, everything included", .given = &o->compile.cap_given},
         {"staging", .type = CLI_SIZE, .target = &o->compile.staging, .value_name = "SIZE",
          .help = "most memory per device for staging, inside the cap", .given = &o->compile.staging_given},
+        {"spill", .type = CLI_CHOICE, .target = &o->spill, .value_name = "TIER",
+         .help = "where old bytes may wait if the cap is too small otherwise", .choices = spills},
         {"method", .type = CLI_CHOICE, .target = &o->method, .value_name = "NAME",
          .help = "how to schedule; auto takes the best that this version has", .choices = methods},
         {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
@@ -88,6 +93,7 @@ static int parse(int argc, char **argv, struct plan_options *o)
     o->compile.to_path = positional[1];
     o->compile.place_optimal = strcmp(o->place, "optimal") == 0;
     o->compile.method = strcmp(o->method, "greedy") == 0 ? METHOD_GREEDY : METHOD_AUTO;
+    o->compile.spill_host = strcmp(o->spill, "host") == 0;
     return code;
 }
 
@@ -176,6 +182,7 @@ static enum shunt_status report(const struct plan_options *o, const struct compi
     figures.plan_seconds = seconds;
     if (!o->json) {
         print_text(&figures, documents, o);
+        spilled_print("spilled  ", plan);
         dropped_print("states   ", plan);
         beside_print_count(plan);
         return give_up_text();
@@ -187,6 +194,7 @@ static enum shunt_status report(const struct plan_options *o, const struct compi
     json_string(&json, o->output);
     figures_json(&json, &figures);
     explain_json_plan(&json, plan);
+    spilled_json(&json, plan);
     dropped_json(&json, plan);
     beside_json_plan(&json, plan);
     json_object_end(&json);
@@ -232,7 +240,7 @@ static enum shunt_status run(struct plan_options *o, struct shunt_err *err)
 
 int cmd_plan(int argc, char **argv)
 {
-    struct plan_options options = {.method = "auto", .place = "fixed"};
+    struct plan_options options = {.method = "auto", .place = "fixed", .spill = "none"};
     struct shunt_err err = {0};
     int code = parse(argc, argv, &options);
     if (code >= 0)

@@ -10,6 +10,7 @@
 #include "explain_print.h"
 #include "figures.h"
 #include "inspect.h"
+#include "spilled.h"
 
 #define SHORT_DIGEST 12 /* hexadecimal digits shown of a digest */
 
@@ -100,6 +101,7 @@ void inspect_page(const struct shunt_plan *plan, const char *path)
 
     figures_get(plan, &figures);
     print_head(&figures, path);
+    spilled_print("  spilled    ", plan);
     dropped_print("  states     ", plan);
     print_figures(&figures);
     explain_print_plan(plan);
@@ -117,6 +119,7 @@ void inspect_json(const struct shunt_plan *plan)
     json_object_begin(&json);
     figures_json(&json, &figures);
     explain_json_plan(&json, plan);
+    spilled_json(&json, plan);
     dropped_json(&json, plan);
     beside_json_plan(&json, plan);
     json_object_end(&json);

@@ -227,6 +227,7 @@ static void set_options(struct cfg_index_entry *entry, const struct compile_opti
 {
     entry->cap = options->cap_given ? (int64_t)options->cap : -1;
     entry->staging = options->staging_given ? (int64_t)options->staging : -1;
+    entry->spill_host = options->spill_host;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -257,7 +258,7 @@ static bool has_inputs(const struct cfg_index_entry *entry, const struct compile
         if (strcmp(*text_of(entry, t), *text_of(&wanted, t)) != 0)
             return false;
     }
-    return entry->cap == wanted.cap && entry->staging == wanted.staging &&
+    return entry->cap == wanted.cap && entry->staging == wanted.staging && entry->spill_host == wanted.spill_host &&
            same_text(entry->asked_digest, wanted.asked_digest);
 }
 
@@ -340,6 +341,8 @@ static void put_entry(struct json *json, const struct cfg_index_entry *entry)
         if (count_of(entry, c) >= 0)
             json_key_u64(json, counts[c].key, (uint64_t)count_of(entry, c));
     }
+    if (entry->spill_host)
+        json_key_string(json, "spill", "host");
     json_object_end(json);
 }
 

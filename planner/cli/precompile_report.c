@@ -8,6 +8,7 @@
 #include "dropped.h"
 #include "explain_print.h"
 #include "figures.h"
+#include "spilled.h"
 
 static const char *const outcome_names[PRECOMPILE_OUTCOMES] = {"made", "kept", "failed"};
 
@@ -67,6 +68,7 @@ static void print_json_step(struct precompile *run, const char *name, const stru
         figures.plan_seconds = result->outcome == PRECOMPILE_MADE ? result->seconds : figures.plan_seconds;
         figures_json(json, &figures);
         explain_json_plan(json, plan_of(result));
+        spilled_json(json, plan_of(result));
         dropped_json(json, plan_of(result));
         beside_json_plan(json, plan_of(result));
     }

@@ -34,6 +34,7 @@ static void set_limits(const struct precompile *run, const struct cfg_ladder_ste
     options->cap = run->options->cap_given ? run->options->cap : step->cap;
     options->staging_given = step->staging > 0;
     options->staging = step->staging;
+    options->spill_host = step->spill_host;
 }
 
 static enum shunt_status compile_step(struct precompile *run, uint32_t s, const struct compile_options *options,

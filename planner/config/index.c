@@ -20,6 +20,8 @@
         .absent = -1, .help = (text)                                                                                   \
     }
 
+static const struct cfg_choice spills[] = {{"none", 0}, {"host", 1}, {NULL, 0}};
+
 static const struct cfg_field entry_fields[] = {
     INDEX_TEXT("name", name, cfg_accept_file_name, "Name of the step"),
     INDEX_TEXT("plan", file, cfg_accept_plan_file, "Plan file, beside the index"),
@@ -42,6 +44,11 @@ static const struct cfg_field entry_fields[] = {
              "to_digest is that of what the plan leaves; absent: it did not"},
     INDEX_OPTION("cap", cap, "Cap that was asked for, in bytes; absent: the memory of the cluster's devices"),
     INDEX_OPTION("staging", staging, "Staging that was asked for, in bytes; absent: as the compiler chose"),
+    {.key = "spill",
+     .type = CFG_CHOICE,
+     CFG_MEMBER(struct cfg_index_entry, spill_host),
+     .choices = spills,
+     .help = "Where old buffers were allowed to wait; absent: `none`"},
     INDEX_COUNT("bytes", bytes, "Size of the plan file"),
     INDEX_COUNT("devices", devices, "Devices that take part"),
     INDEX_COUNT("rounds", rounds, "Rounds"),

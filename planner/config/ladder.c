@@ -9,6 +9,8 @@
 
 #define MOST_BYTES (INT64_C(1) << 50)
 
+static const struct cfg_choice spills[] = {{"none", 0}, {"host", 1}, {NULL, 0}};
+
 static const struct cfg_field step_fields[] = {
     {.key = "name",
      .type = CFG_TEXT,
@@ -49,6 +51,11 @@ static const struct cfg_field step_fields[] = {
      .min = 1,
      .max = MOST_BYTES,
      .help = "Most memory per device for staging, inside the cap; absent: as the compiler chooses"},
+    {.key = "spill",
+     .type = CFG_CHOICE,
+     CFG_MEMBER(struct cfg_ladder_step, spill_host),
+     .choices = spills,
+     .help = "Where old buffers may wait if the cap is too small otherwise; absent: `none`"},
 };
 
 static const struct cfg_table step_table = {

@@ -17,6 +17,7 @@ struct cfg_ladder_step {
     char *cluster;    /* the same; NULL: as the layouts say */
     uint64_t cap;     /* bytes per device; 0: the cluster's device memory */
     uint64_t staging; /* bytes per device; 0: as the compiler chooses */
+    bool spill_host;  /* old buffers may wait in host memory */
     struct cfg_pos from_pos, to_pos, cluster_pos;
 };
 
@@ -39,6 +40,7 @@ struct cfg_index_entry {
     char *move_digest;    /* what the layouts ask of the move, beside where bytes lie before and after */
     char *asked_digest;   /* of the new layout as its document has it, where the compiler chose devices; else NULL */
     int64_t cap, staging; /* as asked for; -1: nothing was asked */
+    bool spill_host;
     int64_t bytes, devices, rounds, moved, peak;
 };
 

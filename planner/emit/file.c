@@ -97,6 +97,10 @@ static void add_part_figures(struct file *file, uint32_t device, const struct pa
         summary->max_peers = figures->peers;
     if (figures->first_destructive_round < summary->rollback_until_round)
         summary->rollback_until_round = figures->first_destructive_round;
+    if (figures->host_peak_bytes > summary->host_peak)
+        summary->host_peak = figures->host_peak_bytes;
+    summary->parked += figures->parked_bytes;
+    summary->local += figures->parked_bytes;
     summary->ops += figures->ops;
 }
 
@@ -238,8 +242,8 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
 /** The least version that has what the plan uses: older executors replay what they can. */
 static uint32_t version_minor(const struct file *file)
 {
-    bool newer =
-        file->input->place != NULL || file->input->route->figures.forwarded > 0 || file->summary.transport_per_peer > 0;
+    bool newer = file->input->place != NULL || file->input->route->figures.forwarded > 0 ||
+                 file->summary.transport_per_peer > 0 || parks_any(file->input->problem);
     for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
         newer = newer || file->devices[d].cap_short > 0;
     return newer ? 3 : file->input->route->space->changes ? 2 : 1;

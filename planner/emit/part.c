@@ -32,6 +32,7 @@ static void part_init(struct part *part, struct arena *arena, const struct part_
     part->round_count = input->rounds->round_count;
     part->from_buffer = input->from_buffer;
     part->to_buffer = input->to_buffer;
+    part->parked_buffer = input->parked_buffer;
     if (part->from_rank != WORLD_NO_RANK)
         side_list(arena, route->from, part->from_rank, &part->old_items);
     if (part->to_rank != WORLD_NO_RANK)
@@ -49,6 +50,7 @@ void part_add_scratch(struct arena *arena, struct part_input *input)
     input->recv_base = ARENA_NEW(arena, uint64_t, route->world->device_count);
     input->peers = ARENA_NEW(arena, uint32_t, route->world->device_count);
     input->from_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
+    input->parked_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
     input->to_buffer = ARENA_NEW(arena, uint32_t, route->space->item_count);
 }
 

@@ -10,7 +10,8 @@
 /** What the summary and the device table need to know of a part. */
 struct part_figures {
     uint64_t from_bytes, to_bytes, peak_bytes, staging_bytes;
-    uint64_t ops; /* records, allocs and frees */
+    uint64_t host_peak_bytes, parked_bytes; /* of scratch in host memory; payload that is copied there */
+    uint64_t ops;                           /* records, allocs and frees */
     uint32_t max_group_messages, peers;
     uint32_t first_destructive_round; /* round_count if none */
 };
@@ -24,6 +25,7 @@ struct part_input {
     uint64_t *send_base, *recv_base;   /* by peer: start of its message of the open round in the slot */
     uint32_t *peers;                   /* of the message group at hand */
     uint32_t *from_buffer, *to_buffer; /* by item, zero: buffer + 1 */
+    uint32_t *parked_buffer;           /* the same of what is parked: where the old buffer is read */
 };
 
 /** Give an input scratch of its own. */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "shunt/plan.h"
+
 /** Local shape of a buffer. No view is empty: that of an empty shard, whose bytes are 0, says 1 in place of 0. */
 static uint32_t add_local_view(struct part *part, const struct placement_variant *variant, uint32_t elem_bytes)
 {
@@ -69,9 +71,55 @@ static bool is_kept(const struct part *part, uint32_t item)
     return taker != NULL && taker->kept;
 }
 
+/** A buffer in host memory that is all that the old one is, with the same holdings. */
+static uint32_t add_parked(struct part *part, uint32_t i)
+{
+    struct shunt_plan_buffer parked = part->buffers.items[part->from_buffer[i] - 1];
+    uint32_t begin = parked.holding_begin;
+    parked.side = SHUNT_SIDE_SCRATCH;
+    parked.tier = SHUNT_TIER_HOST;
+    parked.alloc_round = parked.free_round = 0;
+    parked.holding_begin = (uint32_t)part->holdings.count;
+    for (uint32_t h = 0; h < parked.holding_count; h++) {
+        struct shunt_plan_holding holding = part->holdings.items[begin + h];
+        *VEC_PUSH(part->arena, &part->holdings) = holding;
+    }
+    *VEC_PUSH(part->arena, &part->buffers) = parked;
+    return (uint32_t)part->buffers.count;
+}
+
+/** Scratch behind the old buffers that are parked; `*next` walks over those of the device. */
+static void park_old(struct part *part, uint32_t i, uint32_t *next)
+{
+    const struct parks *parks = &part->input->problem->parks;
+    if (parks->begin == NULL || *next == parks->begin[part->device + 1] || parks->list[*next].item != i)
+        return;
+    part->parked_buffer[i] = add_parked(part, i);
+    ++*next;
+}
+
+void part_emit_parks(struct part *part)
+{
+    for (size_t b = 0; b < part->buffers.count; b++) {
+        const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
+        for (uint32_t h = 0; buffer->side == SHUNT_SIDE_SCRATCH && h < buffer->holding_count; h++) {
+            const struct shunt_plan_holding *holding = &part->holdings.items[buffer->holding_begin + h];
+            *VEC_PUSH(part->arena, &part->ops) = (struct shunt_plan_op){.kind = SHUNT_OP_COPY,
+                                                                        .src_buffer = (uint32_t)b - 1,
+                                                                        .dst_buffer = (uint32_t)b,
+                                                                        .src_view = holding->view,
+                                                                        .dst_view = holding->view,
+                                                                        .src_offset = holding->offset,
+                                                                        .dst_offset = holding->offset};
+        }
+    }
+}
+
 /** One walk over what the device has before and afterwards, both by ascending item. */
 void part_list_buffers(struct part *part)
 {
+    const struct parks *parks = &part->input->problem->parks;
+    uint32_t next_park = parks->begin != NULL ? parks->begin[part->device] : 0;
     size_t o = 0, n = 0;
     while (o < part->old_items.count || n < part->new_items.count) {
         const struct side_item *old = o < part->old_items.count ? &part->old_items.items[o] : NULL;
@@ -84,8 +132,10 @@ void part_list_buffers(struct part *part)
             part->from_buffer[i] = part->to_buffer[i] = add_buffer(part, i, old->variant, SHUNT_SIDE_BOTH);
             continue;
         }
-        if (has_old)
+        if (has_old) {
             part->from_buffer[i] = add_buffer(part, i, old->variant, SHUNT_SIDE_FROM);
+            park_old(part, i, &next_park);
+        }
         if (has_new)
             part->to_buffer[i] = add_buffer(part, i, new->variant, SHUNT_SIDE_TO);
     }
@@ -95,7 +145,7 @@ void part_list_buffers(struct part *part)
 void part_forget_buffers(struct part *part)
 {
     for (size_t o = 0; o < part->old_items.count; o++)
-        part->from_buffer[part->old_items.items[o].item] = 0;
+        part->from_buffer[part->old_items.items[o].item] = part->parked_buffer[part->old_items.items[o].item] = 0;
     for (size_t n = 0; n < part->new_items.count; n++)
         part->to_buffer[part->new_items.items[n].item] = 0;
 }
@@ -124,9 +174,9 @@ void part_set_lifetimes(struct part *part)
         const struct transfer *transfer = &lowered->transfers[reads->transfers[n]];
         if (transfer->fresh || transfer->forwarded)
             continue;
-        uint32_t read = part->from_buffer[part->space->items[transfer->item].derived_from];
-        struct shunt_plan_buffer *buffer = &part->buffers.items[read - 1];
-        if (buffer->side == SHUNT_SIDE_FROM) /* others may read a kept buffer too */
+        uint32_t read = part_read_buffer(part, part->space->items[transfer->item].derived_from);
+        struct shunt_plan_buffer *buffer = &part->buffers.items[read];
+        if (shunt_plan_is_freed(buffer)) /* others may read a kept buffer too */
             buffer->free_round = transfer->round;
     }
 }

@@ -20,6 +20,7 @@ struct part {
     uint32_t device, from_rank, to_rank, round_count;
     side_items old_items, new_items;
     uint32_t *from_buffer, *to_buffer; /* by item: buffer + 1; 0: none */
+    uint32_t *parked_buffer;           /* by item: the scratch buffer, which stands behind the old one */
     struct intern views, corners;
     VEC(struct shunt_plan_buffer) buffers;
     VEC(struct shunt_plan_holding) holdings;
@@ -47,6 +48,15 @@ void part_list_buffers(struct part *part);
 
 /** Alloc in the round of the first write (or of the job, when there are only pads); free after the last read. */
 void part_set_lifetimes(struct part *part);
+
+/** The buffer in which an item's old elements are read: where they are parked, else where they were. */
+static inline uint32_t part_read_buffer(const struct part *part, uint32_t item)
+{
+    return (part->parked_buffer[item] != 0 ? part->parked_buffer[item] : part->from_buffer[item]) - 1;
+}
+
+/** Copy what is parked, in the first round. */
+void part_emit_parks(struct part *part);
 
 /** Leave the tables by item as they were found, for the next part. */
 void part_forget_buffers(struct part *part);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/part_build.h"
 
+#include "shunt/plan.h"
+
 /** live_bytes of every round, and the peak: buffers in device memory alone. */
 static void account_memory(struct part *part, struct part_figures *figures)
 {
@@ -12,9 +14,9 @@ static void account_memory(struct part *part, struct part_figures *figures)
         const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
         if (buffer->tier == SHUNT_TIER_HOST)
             continue;
-        live += buffer->side == SHUNT_SIDE_TO ? 0 : buffer->bytes;
-        figures->from_bytes += buffer->side == SHUNT_SIDE_TO ? 0 : buffer->bytes;
-        figures->to_bytes += buffer->side == SHUNT_SIDE_FROM ? 0 : buffer->bytes;
+        live += shunt_plan_on_old_side(buffer) ? buffer->bytes : 0;
+        figures->from_bytes += shunt_plan_on_old_side(buffer) ? buffer->bytes : 0;
+        figures->to_bytes += shunt_plan_on_new_side(buffer) ? buffer->bytes : 0;
         if (buffer->side == SHUNT_SIDE_TO)
             allocs[buffer->alloc_round] += buffer->bytes;
         else if (buffer->side == SHUNT_SIDE_FROM)
@@ -38,7 +40,7 @@ static void count_operations(struct part *part, struct part_figures *figures)
     figures->first_destructive_round = part->round_count;
     for (size_t b = 0; b < part->buffers.count; b++) {
         const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
-        figures->ops += buffer->side != SHUNT_SIDE_BOTH;
+        figures->ops += (uint64_t)shunt_plan_is_allocated(buffer) + shunt_plan_is_freed(buffer);
         if (buffer->side == SHUNT_SIDE_FROM && buffer->free_round < figures->first_destructive_round)
             figures->first_destructive_round = buffer->free_round;
     }
@@ -46,6 +48,22 @@ static void count_operations(struct part *part, struct part_figures *figures)
         const struct part_fill *fill = &part->fills.items[f];
         if (part->buffers.items[fill->buffer].side == SHUNT_SIDE_BOTH && fill->round < figures->first_destructive_round)
             figures->first_destructive_round = fill->round;
+    }
+}
+
+/** All scratch is there in the first round, and holds what was parked. */
+static void count_parked(const struct part *part, struct part_figures *figures)
+{
+    for (size_t b = 0; b < part->buffers.count; b++) {
+        const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
+        if (buffer->side != SHUNT_SIDE_SCRATCH)
+            continue;
+        figures->host_peak_bytes += buffer->bytes;
+        for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++) {
+            const struct shunt_plan_view *view =
+                &((const struct shunt_plan_view *)part->views.records)[part->holdings.items[h].view];
+            figures->parked_bytes += shunt_plan_view_elements(view) * view->elem_bytes;
+        }
     }
 }
 
@@ -69,5 +87,6 @@ void part_count_figures(struct part *part, struct part_figures *figures_out)
     *figures_out = (struct part_figures){0};
     account_memory(part, figures_out);
     count_operations(part, figures_out);
+    count_parked(part, figures_out);
     count_messages(part, figures_out);
 }

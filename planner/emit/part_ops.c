@@ -46,7 +46,7 @@ static void locate_source(struct part *part, const struct transfer *transfer, co
         transfer->fresh ? own_holding(route->to, read, part->to_rank, cell->fresh, cell->fresh_count)
                         : own_holding(route->from, read, part->from_rank, cell->holdings, cell->holding_count);
     locate(part, holding, box, part->space->items[read].elem_bytes[which], &op->src_offset, &op->src_view);
-    op->src_buffer = (transfer->fresh ? part->to_buffer[read] : part->from_buffer[read]) - 1;
+    op->src_buffer = transfer->fresh ? part->to_buffer[read] - 1 : part_read_buffer(part, read);
 }
 
 static void locate_target(struct part *part, const struct transfer *transfer, const struct box *box,

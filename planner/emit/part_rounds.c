@@ -69,6 +69,8 @@ void part_emit_rounds(struct part *part)
         part->staging[slot] = cursor > part->staging[slot] ? cursor : part->staging[slot];
         while (part->next_fill < part->fills.count && part->fills.items[part->next_fill].round == k)
             part_emit_fill(part, &part->fills.items[part->next_fill++]);
+        if (k == 0)
+            part_emit_parks(part);
         for (; read < read_end; read++)
             part_emit_read(part, &lowered->transfers[reads->transfers[read]], slot);
         part->rounds[k].unpack_begin = (uint32_t)part->ops.count;

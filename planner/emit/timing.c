@@ -4,8 +4,9 @@
 #include "schedule/meter.h"
 #include "schedule/rounds_bound.h"
 
-static struct port_use use_of(const struct route *route, const struct transfer *transfer)
+static struct port_use use_of(const struct problem *problem, const struct transfer *transfer)
 {
+    const struct route *route = problem->route;
     const struct space_item *item = &route->space->items[transfer->item];
     bool local = transfer->source == transfer->taker;
     uint64_t elements = transfer->written / item->elem_bytes[SPACE_TO];
@@ -15,7 +16,7 @@ static struct port_use use_of(const struct route *route, const struct transfer *
                              .packed = local ? 0 : transfer->bytes,
                              .read = elements * shunt_dtype_bytes(item->read_dtype),
                              .written = transfer->written,
-                             .from_host = ports_read_host(route, transfer->item, transfer->fresh),
+                             .from_host = ports_read_host(problem, transfer->source, transfer->item, transfer->fresh),
                              .to_host = ports_write_host(route, transfer->item)};
 }
 
@@ -26,9 +27,10 @@ static struct clock_sum sum_rounds(struct arena *arena, struct meter *meter, con
     const struct problem *problem = meter->ports.problem;
     struct round_cost *costs = ARENA_NEW(arena, struct round_cost, rounds->round_count + 1);
     uint32_t i = 0;
+    meter_add_parks(arena, meter);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (; i < lowered->transfer_count && lowered->transfers[i].round == k; i++) {
-            const struct port_use use = use_of(problem->route, &lowered->transfers[i]);
+            const struct port_use use = use_of(problem, &lowered->transfers[i]);
             meter_add(arena, meter, &use, lowered->transfers[i].message_offset + use.wire);
         }
         costs[k] = meter_close(meter);
@@ -67,7 +69,7 @@ static uint64_t count_padding(struct arena *arena, const struct problem *problem
     uint64_t padding = 0;
     ports_init(arena, problem, &ports);
     for (uint32_t i = 0; i < lowered->transfer_count; i++) {
-        const struct port_use use = use_of(problem->route, &lowered->transfers[i]);
+        const struct port_use use = use_of(problem, &lowered->transfers[i]);
         if (use.source == use.taker || use.wire == use.packed)
             continue;
         ports_add(arena, &ports, &use);

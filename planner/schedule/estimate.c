@@ -33,6 +33,7 @@ static void estimate_rounds(struct arena *scratch, void *context)
     struct pairs pairs = {0};
     struct round_cost *costs = ARENA_NEW(scratch, struct round_cost, rounds->round_count);
     meter_init(scratch, work->problem, &meter);
+    meter_add_parks(scratch, &meter);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++)
             add_unit(scratch, &meter, &pairs, &rounds->units[u], k);

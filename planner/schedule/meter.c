@@ -30,6 +30,16 @@ void meter_add(struct arena *arena, struct meter *meter, const struct port_use *
     count_message(meter, use->taker, opens, inside, message);
 }
 
+void meter_add_parks(struct arena *arena, struct meter *meter)
+{
+    const struct problem *problem = meter->ports.problem;
+    for (uint32_t d = 0; parks_any(problem) && d < problem->route->world->device_count; d++) {
+        uint64_t bytes = parks_bytes(problem, d);
+        const struct port_use use = {.source = d, .taker = d, .read = bytes, .written = bytes, .to_host = true};
+        ports_add(arena, &meter->ports, &use);
+    }
+}
+
 static void close_device(struct meter *meter, uint32_t device, struct round_cost *cost)
 {
     const struct clock_share share = {.bytes = &meter->ports.bytes[(size_t)device * PORT_KINDS],

@@ -21,6 +21,9 @@ void meter_init(struct arena *arena, const struct problem *problem, struct meter
 /** Add a transfer to the open round. @param message  bytes of its message so far, this transfer included; 0: local */
 void meter_add(struct arena *arena, struct meter *meter, const struct port_use *use, uint64_t message);
 
+/** Add the copies of what is parked: all are made in the first round. */
+void meter_add_parks(struct arena *arena, struct meter *meter);
+
 /** Cost of the open round; the next one is open then. */
 struct round_cost meter_close(struct meter *meter);
 

@@ -56,9 +56,12 @@ void ports_add(struct arena *arena, struct ports *ports, const struct port_use *
     add_bytes(arena, ports, use->taker, local ? PORT_HOST_COPY : PORT_HOST_WRITE, use->to_host ? use->written : 0);
 }
 
-bool ports_read_host(const struct route *route, uint32_t item, bool fresh)
+bool ports_read_host(const struct problem *problem, uint32_t device, uint32_t item, bool fresh)
 {
-    return side_tier(fresh ? route->to : route->from, route->space->items[item].derived_from) == CFG_TIER_HOST;
+    const struct route *route = problem->route;
+    uint32_t read = route->space->items[item].derived_from;
+    return side_tier(fresh ? route->to : route->from, read) == CFG_TIER_HOST ||
+           (!fresh && parks_holds(problem, device, read));
 }
 
 bool ports_write_host(const struct route *route, uint32_t item)
@@ -91,7 +94,7 @@ bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_us
                                  .packed = elements * item->wire_bytes,
                                  .read = elements * shunt_dtype_bytes(item->read_dtype),
                                  .written = elements * item->elem_bytes[SPACE_TO],
-                                 .from_host = ports_read_host(route, chunk->job->item, piece->fresh),
+                                 .from_host = ports_read_host(chunk->problem, source, chunk->job->item, piece->fresh),
                                  .to_host = ports_write_host(route, chunk->job->item)};
     return true;
 }

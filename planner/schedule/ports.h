@@ -29,7 +29,7 @@ struct port_use {
 };
 
 /** Where the buffer that a piece is read from lies, and the one that it goes to. */
-bool ports_read_host(const struct route *route, uint32_t item, bool fresh);
+bool ports_read_host(const struct problem *problem, uint32_t device, uint32_t item, bool fresh);
 bool ports_write_host(const struct route *route, uint32_t item);
 
 /** What a piece that takes part in a chunk asks for. @return whether it has any bytes there */

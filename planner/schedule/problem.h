@@ -41,8 +41,20 @@ struct problem_device {
     uint64_t fixed;    /* reserve and transport buffers */
     uint64_t memory;   /* it has no more, whatever the cap; PROBLEM_NO_CAP: the cap says */
     uint64_t from, to; /* bytes of the old and the new buffers, kept ones in both */
-    uint64_t unread;   /* old buffers that are neither kept nor read by any job */
+    uint64_t unread;   /* old buffers that are neither kept nor read by any job, or are parked */
     uint64_t traffic;  /* bytes it sends and receives in all, aligned */
+};
+
+/** An old buffer that is copied to host memory in the first round, freed, and read there from then on. */
+struct parked {
+    uint32_t item;
+    uint64_t bytes;
+};
+
+/** Those of device d are list[begin[d] .. begin[d + 1]), by ascending item; begin is NULL where none are. */
+struct parks {
+    const uint32_t *begin;
+    const struct parked *list;
 };
 
 struct problem {
@@ -54,6 +66,8 @@ struct problem {
     struct problem_device *devices;
     bool fills_kept;   /* some kept buffer has pads to zero */
     bool frees_unread; /* some old buffer, perhaps of 0 bytes, is neither kept nor read */
+    bool may_spill;    /* old buffers may be parked where the cap asks for it */
+    struct parks parks;
     uint64_t from_max, to_max, traffic_max, unread_max;
     uint64_t peak_lower_bound; /* max over devices of fixed + max(from, to) */
 };
@@ -73,6 +87,36 @@ static inline uint64_t problem_cap(const struct problem *problem, uint64_t cap, 
 {
     uint64_t memory = problem->devices[device].memory;
     return cap < PROBLEM_NO_CAP && memory < cap ? memory : cap;
+}
+
+static inline bool parks_any(const struct problem *problem)
+{
+    return problem->parks.begin != NULL && problem->parks.begin[problem->route->world->device_count] > 0;
+}
+
+/** Whether a device parks its old buffer of an item. */
+static inline bool parks_holds(const struct problem *problem, uint32_t device, uint32_t item)
+{
+    const struct parks *parks = &problem->parks;
+    uint32_t lo = parks->begin != NULL ? parks->begin[device] : 0;
+    const uint32_t end = parks->begin != NULL ? parks->begin[device + 1] : 0;
+    for (uint32_t hi = end; lo < hi;) {
+        uint32_t middle = lo + (hi - lo) / 2;
+        if (parks->list[middle].item < item)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo < end && parks->list[lo].item == item;
+}
+
+/** Bytes that a device parks. */
+static inline uint64_t parks_bytes(const struct problem *problem, uint32_t device)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = problem->parks.begin[device]; i < problem->parks.begin[device + 1]; i++)
+        bytes += problem->parks.list[i].bytes;
+    return bytes;
 }
 
 /** Message space of `elements` elements: payload rounded up to the message alignment. */

@@ -8,6 +8,7 @@
 #include "schedule/estimate.h"
 #include "schedule/order.h"
 #include "schedule/peak.h"
+#include "schedule/spill.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
@@ -73,6 +74,7 @@ struct common {
     uint64_t least_strategy_cap;           /* when it is given this one */
     uint64_t pieces;                       /* of all jobs */
     uint64_t both_sides;                   /* most bytes that one device needs to hold its old side to the end */
+    uint64_t spilled_least_cap;            /* when all that can be is parked; 0: not known */
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -161,6 +163,7 @@ static bool run_balanced(struct arena *arena, struct common *common, const struc
     if (strategy->depth * common->largest_least_slot > common->problem->staging ||
         !balance_build(arena, common->problem, &options, rounds_out))
         return false;
+    spill_delay(arena, common->problem, rounds_out);
     *peak_out = peak_of_rounds(arena, common->problem, rounds_out);
     return *peak_out <= cap;
 }
@@ -170,7 +173,7 @@ static bool run_strategy(struct arena *arena, struct common *common, const struc
 {
     struct problem problem = *common->problem;
     problem.cap = cap;
-    if (strategy->hold_old && common->both_sides > cap)
+    if (strategy->hold_old && (common->both_sides > cap || parks_any(&problem)))
         return false;
     if (strategy->order == NO_ORDER)
         return run_balanced(arena, common, strategy, cap, rounds_out, peak_out);
@@ -304,8 +307,10 @@ static enum shunt_status refuse_cap(const struct common *common, struct shunt_er
         why = "the old layout alone is larger";
     else if (device->fixed + device->to > cap)
         why = "the new layout alone is larger";
+    else if (parks_any(problem))
+        why = "the smallest staging does not fit beside";
     bool is_new = world->devices[worst].to_rank != WORLD_NO_RANK;
-    char shortage[96], peers[64] = "", least[64] = "";
+    char shortage[96], peers[64] = "", least[64] = "", hint[80] = "";
     say_short(common, worst, shortage, sizeof(shortage));
     if (problem_peer_bytes(problem, worst) > 0)
         snprintf(peers, sizeof(peers), " (%llu B of it for its peers)",
@@ -313,14 +318,16 @@ static enum shunt_status refuse_cap(const struct common *common, struct shunt_er
     if (common->least_cap < PEAK_OVER)
         snprintf(least, sizeof(least), "; the least cap that would do is %llu B",
                  (unsigned long long)common->least_cap);
+    if (common->spilled_least_cap > 0 && common->spilled_least_cap < common->least_cap)
+        snprintf(hint, sizeof(hint), ", or %llu B with --spill host", (unsigned long long)common->spilled_least_cap);
     return shunt_fail(
         err, SHUNT_ERR_INFEASIBLE,
         "infeasible: %s on device %u (%s rank %u): %s; old side %llu B, new side %llu B, smallest staging "
-        "%llu B, reserve and transport %llu B%s%s",
+        "%llu B, reserve and transport %llu B%s%s%s",
         shortage, world->devices[worst].id, is_new ? "new" : "old",
         is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why, (unsigned long long)device->from,
         (unsigned long long)device->to, (unsigned long long)common->least_slot[worst],
-        (unsigned long long)device->fixed, peers, least);
+        (unsigned long long)device->fixed, peers, least, hint);
 }
 
 static enum shunt_status refuse_staging(const struct common *common, struct shunt_err *err)
@@ -387,6 +394,22 @@ static struct found find_fastest(struct arena *arena, struct common *common)
     return best;
 }
 
+/** What was found; else the strategy that made the least cap. */
+static enum shunt_status take(struct arena *arena, struct common *common, const struct found *found,
+                              struct schedule *schedule_out, struct shunt_err *err)
+{
+    uint64_t peak;
+    *schedule_out = found->schedule;
+    if (found->schedule.method != NULL)
+        return SHUNT_OK;
+    *schedule_out = (struct schedule){
+        .problem = common->problem, .method = common->least_strategy->name, .least_cap = common->least_cap};
+    if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &schedule_out->rounds, &peak))
+        return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
+                          (unsigned long long)common->problem->cap, (unsigned long long)common->least_cap);
+    return SHUNT_OK;
+}
+
 /** The same with another route: what depends on the route alone is made anew. */
 static struct found find_relayed(struct arena *arena, const struct common *common, const struct problem *relayed)
 {
@@ -439,17 +462,81 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
         struct found lanes = find_lanes(arena, common);
         best = is_better(&best, &lanes) ? best : lanes;
     }
-    if (best.schedule.method == NULL) {
-        best.schedule = (struct schedule){
-            .problem = problem, .method = common->least_strategy->name, .least_cap = common->least_cap};
-        uint64_t peak;
-        if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &best.schedule.rounds,
-                          &peak))
-            return shunt_fail(err, SHUNT_ERR_INTERNAL, "no strategy met cap %llu B, although the least cap is %llu B",
-                              (unsigned long long)problem->cap, (unsigned long long)common->least_cap);
+    return take(arena, common, &best, schedule_out, err);
+}
+
+/* ---- spilling ---------------------------------------------------------------------- */
+
+/** The same with old buffers parked, so that about `room` bytes are left beside the buffers under the cap. */
+static struct common park_for(struct arena *arena, const struct common *common, uint64_t room)
+{
+    struct common parked = *common;
+    parked.least_strategy = NULL;
+    parked.least_peak = ARENA_NEW(arena, uint64_t, common->problem->route->world->device_count);
+    parked.problem = spill_build(arena, common->problem, common->orders[ORDER_LEAST_PEAK], room, parked.least_peak);
+    return parked;
+}
+
+/** The largest new buffers of one job on one device. */
+static uint64_t largest_alloc(const struct problem *problem)
+{
+    uint64_t largest = 0;
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        for (uint32_t m = 0; m < problem->jobs[j].memory_count; m++)
+            largest = problem->jobs[j].memory[m].alloc > largest ? problem->jobs[j].memory[m].alloc : largest;
     }
-    *schedule_out = best.schedule;
-    return SHUNT_OK;
+    return largest;
+}
+
+/** All the staging that the cap leaves beside the larger side. */
+static uint64_t most_staging(const struct problem *problem)
+{
+    uint64_t most = problem->staging;
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
+        const struct problem_device *device = &problem->devices[d];
+        uint64_t cap = problem_cap(problem, problem->cap, d);
+        uint64_t taken = device->fixed + (device->from > device->to ? device->from : device->to);
+        uint64_t left = cap > taken ? cap - taken : 0;
+        most = left < most ? left : most;
+    }
+    return most;
+}
+
+#define SPILL_LEVELS 6 /* jobs whose new buffers have room at once: none to spare, 1, 2, 4, ... */
+
+/**
+ * Park more and more, and take what is fastest: with little room, few bytes are parked and rounds are many and small.
+ * `all` has everything parked, and is the last level.
+ */
+static enum shunt_status choose_spilled(struct arena *arena, const struct common *common, struct common *all,
+                                        struct schedule *schedule_out, struct shunt_err *err)
+{
+    const struct problem *problem = common->problem;
+    const uint64_t alloc = largest_alloc(problem);
+    struct found best = {0};
+    for (int level = 0; level <= SPILL_LEVELS; level++) {
+        uint64_t room = level == 0 ? common->largest_least_slot : most_staging(problem) + (alloc << (level - 1));
+        struct common parked = *all;
+        if (level < SPILL_LEVELS)
+            parked = park_for(arena, common, room);
+        parked.least_cap = all->least_cap;
+        struct found found = find_fastest(arena, &parked);
+        if (found.schedule.method != NULL && (best.schedule.method == NULL || found.seconds < best.seconds))
+            best = found;
+    }
+    return take(arena, all, &best, schedule_out, err);
+}
+
+/** Everything parked that can be, and the least cap that this makes possible. */
+static struct common park_all(struct arena *arena, struct common *common)
+{
+    struct common all = park_for(arena, common, UINT64_MAX);
+    if (parks_any(all.problem))
+        find_least_cap(arena, &all);
+    else
+        all.least_cap = common->least_cap;
+    common->spilled_least_cap = all.least_cap;
+    return all;
 }
 
 enum shunt_status schedule_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
@@ -460,7 +547,10 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
     if (common.largest_least_slot > problem->staging)
         return refuse_staging(&common, err);
     find_least_cap(arena, &common);
-    if (problem->cap < common.least_cap)
-        return refuse_cap(&common, err);
-    return choose(arena, &common, relayed, method, schedule_out, err);
+    if (problem->cap >= common.least_cap)
+        return choose(arena, &common, relayed, method, schedule_out, err);
+    struct common all = park_all(arena, &common);
+    if (!problem->may_spill || problem->cap < all.least_cap)
+        return refuse_cap(problem->may_spill && all.least_cap < common.least_cap ? &all : &common, err);
+    return choose_spilled(arena, &common, &all, schedule_out, err);
 }

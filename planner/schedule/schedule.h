@@ -9,12 +9,14 @@
  * from there on is met, every lower one refused.
  *
  * The same move may be given twice, with two routes: the faster one that fits wins. The least cap is that of the first.
+ * Where the problem may spill, a lower cap is met with old buffers parked in host memory, down to the least cap that all
+ * of them together make possible.
  */
 
 #include "schedule/rounds.h"
 
 struct schedule {
-    const struct problem *problem; /* of those given, the one that the rounds solve */
+    const struct problem *problem; /* of those given, the one that the rounds solve, perhaps with parked buffers */
     struct rounds rounds;
     const char *method; /* name of the strategy */
     uint64_t least_cap; /* bytes per device */

@@ -86,8 +86,25 @@ def staging_options(move: Move, staging: int | None) -> list[str]:
     return ["--staging", f"{found[1]} B"]
 
 
+def try_spilling(move: Move, options: list[str], refused: str, place: float) -> bool:
+    """Plan under a cap between the two least ones, if a refusal says that spilling lowers it; place 0 is the lower one."""
+    found = re.search(r"would do is (\d+) B, or (\d+) B with --spill host", refused)
+    if not found:
+        return False
+    least, low = int(found[1]), int(found[2])
+    cap = low + int(place * (least - 1 - low))
+    below = [*options, "--spill", "host", "--cap", f"{low - 1} B"]
+    programs.refused("shunt", "plan", *move.paths, "-o", move.plan, *below)
+    move.make(*options, "--cap", f"{cap} B", "--spill", "host")
+    check_cap(move, cap)
+    return True
+
+
 def make_case(case: Case, move: Move) -> None:
-    """Plan a random case, with its cap placed between the least cap and the peak of the plan without one."""
+    """
+    Plan a random case, with its cap placed between the least cap and the peak of the plan without one; or, where spilling
+    makes a lower one possible, under that.
+    """
     options = staging_options(move.write(), case.staging)
     move.make(*options)
     if case.cap is None:
@@ -95,8 +112,9 @@ def make_case(case: Case, move: Move) -> None:
     least, peak = move.report["memory"]["least_cap"], move.report["memory"]["peak"]
     if least > peak:
         raise OracleError(f"least cap {least} above the peak {peak}")
-    if case.cap == 0:
-        programs.refused("shunt", "plan", *move.paths, "-o", move.plan, *options, "--cap", f"{least - 1} B")
+    said = programs.refused("shunt", "plan", *move.paths, "-o", move.plan, *options, "--cap", f"{least - 1} B")
+    if case.cap < 0.5 and try_spilling(move, options, said, 2 * case.cap):
+        return
     cap = least + int(case.cap * (peak - least))
     move.make(*options, "--cap", f"{cap} B")
     check_cap(move, cap)

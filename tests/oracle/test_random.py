@@ -34,6 +34,7 @@ def traits(case: Case, move: Move, depth: int) -> list[str]:
         "drops": bool(set(dict(first.state)) - set(dict(second.state))),
         "forwards": move.report["bytes"]["forwarded"] > 0,
         "overlapped": depth > 1,
+        "spilled": move.report["bytes"]["parked"] > 0,
         "many rounds": move.report["schedule"]["rounds"] > 3,
     }
     return [word for word, present in words.items() if present]
