@@ -241,7 +241,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
     if (!options->staging_given)
         problem->staging = schedule_default_staging(problem);
     problem->may_spill = options->spill_host;
-    const struct route *relayed = relay_build(arena, route);
+    const struct route *relayed = options->method == METHOD_GREEDY ? NULL : relay_build(arena, route);
     const struct problem *other =
         relayed == NULL ? NULL : problem_build(arena, relayed, problem->cap, problem->staging);
     status = schedule_build(arena, problem, other, options->method, &schedule, err);

@@ -9,17 +9,27 @@ void intern_init(struct intern *intern, struct arena *arena, size_t record_bytes
     intern->slots = ARENA_NEW(arena, uint32_t, intern->slot_count);
 }
 
-/** FNV-1a over 8-byte words; records are multiples of 8. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    __extension__ typedef unsigned __int128 product;
+    product all = (product)a * b;
+    return (uint64_t)all ^ (uint64_t)(all >> 64);
+}
+
+/** Two words at a time, multiplied into each other; records are multiples of 8. */
 static size_t hash(const void *record, size_t bytes)
 {
-    uint64_t value = UINT64_C(1469598103934665603);
-    for (size_t at = 0; at < bytes; at += 8) {
-        uint64_t word;
-        memcpy(&word, (const char *)record + at, 8);
-        value = (value ^ word) * UINT64_C(1099511628211);
-        value ^= value >> 29;
+    uint64_t value = UINT64_C(0x9e3779b97f4a7c15), words[2] = {0};
+    size_t at = 0;
+    for (; at + 16 <= bytes; at += 16) {
+        memcpy(words, (const char *)record + at, 16);
+        value = fold(words[0] ^ value, words[1] ^ UINT64_C(0xa0761d6478bd642f)) ^ value << 1;
     }
-    return (size_t)value;
+    if (at < bytes) {
+        memcpy(words, (const char *)record + at, 8);
+        value = fold(words[0] ^ value, UINT64_C(0xe7037ed1a0b428db));
+    }
+    return (size_t)(value ^ value >> 32);
 }
 
 static size_t find_slot(const struct intern *intern, const void *record)

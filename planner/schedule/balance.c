@@ -20,6 +20,7 @@ static const int passes[] = {SPREAD, EVEN, FLAT, FLAT};
 #define NO_ROUND          UINT32_MAX
 #define WINDOW_SHARE      16  /* of the rounds: how far from its place a unit may go, either way */
 #define WORK_PER_PASS     4e9 /* loads times rounds: later passes are left out beyond it */
+#define WORK_OF_LAST      2e7 /* the same of passes that rarely find anything better: those behind the second */
 
 struct balance {
     const struct problem *problem;
@@ -31,6 +32,7 @@ struct balance {
     uint32_t *round; /* by unit */
     bool ordered;    /* units keep near their places; otherwise only those that others wait for do */
     double *place;   /* by unit: 0 to 1, where in the whole it belongs */
+    bool quick;      /* one pass */
     uint32_t depth;
     uint32_t *first_unit; /* by job; those of a job follow each other */
     uint32_t *follower;   /* by job: the job that comes after it; JOB_NONE */
@@ -248,7 +250,7 @@ static bool spread(struct arena *arena, struct balance *balance, const struct ra
     balance->scale = loads->busiest_seconds > 0 ? balance->rounds / loads->busiest_seconds : 1;
     memset(balance->round, 0xff, loads->unit_count * sizeof(uint32_t));
     for (size_t pass = 0; pass < PASS_COUNT; pass++) {
-        if (pass > 0 && work > WORK_PER_PASS)
+        if (pass > 0 && (balance->quick || work > (pass > 1 ? WORK_OF_LAST : WORK_PER_PASS)))
             break;
         if (!run_pass(balance, order, passes[pass]))
             return false;
@@ -418,6 +420,7 @@ static void build(struct arena *scratch, void *context)
     struct balance balance = {.problem = work->problem,
                               .loads = loads_build(scratch, work->problem, options->chunk_bytes),
                               .ordered = !options->hold_old,
+                              .quick = options->quick,
                               .depth = options->depth};
     list_order(scratch, &balance);
     find_limits(scratch, &balance, options);

@@ -13,6 +13,7 @@
 struct balance_options {
     uint32_t depth;        /* staging slots */
     bool hold_old;         /* every old buffer lives to the end; otherwise units keep near an even order */
+    bool quick;            /* one pass over the units */
     uint32_t round_factor; /* how many times the rounds that the staging asks for */
     uint64_t slot_bytes;   /* size of a staging slot; a device's own largest chunk may exceed it */
     uint64_t chunk_bytes;  /* as in struct rounds_options */

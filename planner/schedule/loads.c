@@ -2,8 +2,13 @@
 #include "schedule/loads.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "schedule/pairs.h"
+
+#define DIGIT_BITS 11u
+#define DIGITS     (1u << DIGIT_BITS)
+#define FEW_PORTS  64u
 
 static int compare_ports(const void *a, const void *b)
 {
@@ -11,13 +16,38 @@ static int compare_ports(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/** Move ports to `to` in the order of one digit, and as they stood where that is the same. */
+static void sort_digit(const uint32_t *ports, uint32_t *to, size_t count, uint32_t shift)
+{
+    uint32_t begin[DIGITS + 1] = {0};
+    for (size_t i = 0; i < count; i++)
+        begin[(ports[i] >> shift) % DIGITS + 1]++;
+    for (uint32_t d = 0; d < DIGITS; d++)
+        begin[d + 1] += begin[d];
+    for (size_t i = 0; i < count; i++)
+        to[begin[(ports[i] >> shift) % DIGITS]++] = ports[i];
+}
+
+/** Ascending; digit by digit where there are many. `spare` has room for all of them. */
+static void sort_ports(uint32_t *ports, uint32_t *spare, size_t count, uint32_t port_count)
+{
+    if (count <= FEW_PORTS) {
+        if (count > 1)
+            qsort(ports, count, sizeof(*ports), compare_ports);
+        return;
+    }
+    for (uint32_t shift = 0; shift < 32 && port_count >> shift > 0; shift += DIGIT_BITS) {
+        sort_digit(ports, spare, count, shift);
+        memcpy(ports, spare, count * sizeof(*ports));
+    }
+}
+
 typedef VEC(struct load) load_vec;
 
 /** Turn what the ports have into the loads of a unit. */
-static void take_loads(struct arena *arena, struct ports *ports, struct loads *loads, load_vec *list)
+static void take_loads(struct arena *arena, struct ports *ports, struct loads *loads, uint32_t *spare, load_vec *list)
 {
-    if (ports->touched.count > 1)
-        qsort(ports->touched.items, ports->touched.count, sizeof(uint32_t), compare_ports);
+    sort_ports(ports->touched.items, spare, ports->touched.count, ports->count);
     for (size_t i = 0; i < ports->touched.count; i++) {
         uint32_t port = ports->touched.items[i];
         struct load *load = VEC_PUSH(arena, list);
@@ -41,12 +71,37 @@ static void find_busiest(struct loads *loads)
     }
 }
 
+/** Devices up to which a bit for each pair of them, which is quicker than a table, is little memory. */
+#define FEW_DEVICES 20000u
+
+/** Count the pairs that have a message in both devices' `messages`. */
+static void count_pairs(struct arena *arena, const struct problem *problem, uint32_t *messages)
+{
+    size_t devices = problem->route->world->device_count;
+    uint64_t *seen = ARENA_NEW(arena, uint64_t, devices * devices / 64 + 1);
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        const struct job *job = &problem->jobs[j];
+        const struct route_type *type = &problem->route->types[job->type];
+        for (uint32_t p = 0; p < type->piece_count; p++) {
+            uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
+            size_t pair = source * devices + taker;
+            if (source == taker || (seen[pair / 64] >> pair % 64 & 1) != 0)
+                continue;
+            seen[pair / 64] |= UINT64_C(1) << pair % 64;
+            messages[source]++;
+            messages[taker]++;
+        }
+    }
+}
+
 static uint32_t most_messages(struct arena *arena, const struct problem *problem)
 {
     struct pairs pairs = {0};
     uint32_t devices = problem->route->world->device_count, most = 0;
     uint32_t *messages = ARENA_NEW(arena, uint32_t, devices);
-    for (uint32_t j = 0; j < problem->job_count; j++) {
+    if (devices <= FEW_DEVICES)
+        count_pairs(arena, problem, messages);
+    for (uint32_t j = 0; devices > FEW_DEVICES && j < problem->job_count; j++) {
         const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1, .stages = 1}};
         pairs_add_unit(arena, &pairs, problem, &whole, 0, messages);
     }
@@ -60,6 +115,7 @@ struct loads *loads_build(struct arena *arena, const struct problem *problem, ui
     struct loads *loads = ARENA_NEW(arena, struct loads, 1);
     struct ports ports;
     ports_init(arena, problem, &ports);
+    uint32_t *spare = ARENA_NEW(arena, uint32_t, ports.count);
     loads->port_count = ports.count;
     loads->total = ARENA_NEW(arena, double, ports.count);
     loads->staged = ARENA_NEW(arena, uint64_t, problem->route->world->device_count);
@@ -74,7 +130,7 @@ struct loads *loads_build(struct arena *arena, const struct problem *problem, ui
             ports_add_unit(arena, &ports, &unit);
             *VEC_PUSH(arena, &units) = unit;
             *VEC_PUSH(arena, &begin) = (uint32_t)list.count;
-            take_loads(arena, &ports, loads, &list);
+            take_loads(arena, &ports, loads, spare, &list);
         }
     }
     *VEC_PUSH(arena, &begin) = (uint32_t)list.count;

@@ -64,6 +64,7 @@ static const struct strategy {
 /** What the strategies share. */
 struct common {
     const struct problem *problem;
+    bool quick;           /* greedy */
     uint32_t *orders[2];  /* by order kind; the mixed one is made on demand */
     uint64_t *least_peak; /* by device: buffers, in least-peak order */
     uint64_t *least_slot; /* by device: slot for one smallest chunk */
@@ -157,6 +158,7 @@ static bool run_balanced(struct arena *arena, struct common *common, const struc
     uint64_t chunk = slot / 16 > common->least_chunk ? slot / 16 : common->least_chunk;
     const struct balance_options options = {.depth = strategy->depth,
                                             .hold_old = strategy->hold_old,
+                                            .quick = common->quick,
                                             .round_factor = strategy->window,
                                             .slot_bytes = slot,
                                             .chunk_bytes = chunk};
@@ -242,22 +244,24 @@ static void try_strict(struct common *common, enum order_kind order, const uint6
     }
 }
 
-/**
- * The least cap is the lowest peak that any strategy has without a cap. With many pieces it is what the orders ask
- * for when jobs run one after the other, which is where it nearly always lies.
- */
-static void find_least_cap(struct arena *arena, struct common *common)
+/** What the orders ask for when jobs run one after the other. */
+static void try_orders(struct arena *arena, struct common *common)
 {
-    if (common->pieces <= FEW_PIECES) {
-        for (size_t i = 0; i < STRATEGY_COUNT; i++)
-            try_least(arena, common, &strategies[i]);
-        return;
-    }
     uint64_t *peak = ARENA_NEW(arena, uint64_t, common->problem->route->world->device_count);
     common->orders[ORDER_MIXED] = order_mixed(arena, common->problem);
     order_peak(arena, common->problem, common->orders[ORDER_MIXED], peak);
     try_strict(common, ORDER_LEAST_PEAK, common->least_peak);
     try_strict(common, ORDER_MIXED, peak);
+}
+
+/**
+ * The least cap is what the orders ask for, which is where it nearly always lies, or the lowest peak that any
+ * strategy has without a cap. With many pieces the latter is not sought.
+ */
+static void find_least_cap(struct arena *arena, struct common *common)
+{
+    for (size_t i = 0; common->pieces <= FEW_PIECES && i < STRATEGY_COUNT; i++)
+        try_least(arena, common, &strategies[i]);
 }
 
 /** What a device needs at its worst moment in least-peak order. */
@@ -364,11 +368,14 @@ struct found {
     double seconds;
 };
 
-/** The fastest strategy that fits among those that hold the old side; else among the others. */
+/**
+ * The fastest strategy that fits among those that hold the old side; else among the others. The greedy method takes
+ * the first.
+ */
 static struct found find_fastest(struct arena *arena, struct common *common)
 {
     const struct problem *problem = common->problem;
-    double least_seconds = estimate_least_seconds(arena, problem);
+    double least_seconds = common->quick ? 0 : estimate_least_seconds(arena, problem);
     struct found best = {0};
     uint64_t looked_at = 0;
     for (size_t i = 0; i < STRATEGY_COUNT; i++) {
@@ -384,7 +391,7 @@ static struct found find_fastest(struct arena *arena, struct common *common)
         if (peak < common->least_cap)
             continue;
         looked_at += count_pieces(problem, &schedule.rounds);
-        bool first = best.schedule.method == NULL, last = looked_at > SEARCH_PIECES;
+        bool first = best.schedule.method == NULL, last = looked_at > SEARCH_PIECES || common->quick;
         double seconds = estimate_seconds(arena, problem, &schedule.rounds);
         if (first || seconds < best.seconds)
             best = (struct found){.schedule = schedule, .seconds = seconds};
@@ -446,7 +453,7 @@ static struct found find_lanes(struct arena *arena, const struct common *common)
 
 /** The fastest that fits, by whichever route; else the one that made the least cap. */
 static enum shunt_status choose(struct arena *arena, struct common *common, const struct problem *relayed,
-                                enum schedule_method method, struct schedule *schedule_out, struct shunt_err *err)
+                                struct schedule *schedule_out, struct shunt_err *err)
 {
     const struct problem *problem = common->problem;
     struct found best = {0};
@@ -458,7 +465,7 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
         struct found direct = find_fastest(arena, common);
         best = is_better(&best, &direct) ? best : direct;
     }
-    if (method != METHOD_GREEDY && (best.schedule.method == NULL || !best.schedule.rounds.hold_old)) {
+    if (!common->quick && (best.schedule.method == NULL || !best.schedule.rounds.hold_old)) {
         struct found lanes = find_lanes(arena, common);
         best = is_better(&best, &lanes) ? best : lanes;
     }
@@ -531,10 +538,12 @@ static enum shunt_status choose_spilled(struct arena *arena, const struct common
 static struct common park_all(struct arena *arena, struct common *common)
 {
     struct common all = park_for(arena, common, UINT64_MAX);
-    if (parks_any(all.problem))
-        find_least_cap(arena, &all);
-    else
+    if (!parks_any(all.problem))
         all.least_cap = common->least_cap;
+    else if (all.pieces > FEW_PIECES)
+        try_orders(arena, &all);
+    else
+        find_least_cap(arena, &all);
     common->spilled_least_cap = all.least_cap;
     return all;
 }
@@ -544,11 +553,14 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
 {
     struct common common;
     prepare(arena, problem, &common);
+    common.quick = method == METHOD_GREEDY;
     if (common.largest_least_slot > problem->staging)
         return refuse_staging(&common, err);
-    find_least_cap(arena, &common);
+    try_orders(arena, &common);
+    if (!common.quick || problem->cap < common.least_cap)
+        find_least_cap(arena, &common);
     if (problem->cap >= common.least_cap)
-        return choose(arena, &common, relayed, method, schedule_out, err);
+        return choose(arena, &common, relayed, schedule_out, err);
     struct common all = park_all(arena, &common);
     if (!problem->may_spill || problem->cap < all.least_cap)
         return refuse_cap(problem->may_spill && all.least_cap < common.least_cap ? &all : &common, err);

@@ -5,8 +5,8 @@
 /**
  * Scheduling: a problem in, rounds out. One table lists the strategies, cheapest in time first;
  * the first one that fits under the cap wins. The last ones run one job after the other with the
- * smallest chunks. The lowest peak that any strategy has without a cap is the least cap: every cap
- * from there on is met, every lower one refused.
+ * smallest chunks. The least cap is what these need, or the lowest peak that any strategy has without a cap:
+ * every cap from there on is met, every lower one refused.
  *
  * The same move may be given twice, with two routes: the faster one that fits wins. The least cap is that of the first.
  * Where the problem may spill, a lower cap is met with old buffers parked in host memory, down to the least cap that all
@@ -24,7 +24,7 @@ struct schedule {
 
 enum schedule_method {
     METHOD_AUTO,   /* the best that this version has */
-    METHOD_GREEDY, /* the table of strategies alone */
+    METHOD_GREEDY, /* the first strategy that fits; the least cap is sought where the cap is below what orders ask for */
     METHOD_EXACT   /* whole-number programs too, up to the sizes where they end */
 };
 

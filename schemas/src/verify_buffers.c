@@ -53,7 +53,7 @@ static uint32_t sort_side(struct vreplay *replay, bool old_side, struct bound *b
         if (old_side ? shunt_plan_on_old_side(buffer) : shunt_plan_on_new_side(buffer))
             bound[count++] = (struct bound){binding_of(buffer), i};
     }
-    qsort(bound, count, sizeof(*bound), compare_bound);
+    vsort(bound, count, sizeof(*bound), compare_bound);
     for (uint32_t i = 1; i < count; i++) {
         if (bound[i].binding == bound[i - 1].binding)
             vproblem(replay->v, SHUNT_RULE_HOLDING, replay->device, VNONE,

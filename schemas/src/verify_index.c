@@ -10,6 +10,17 @@ struct entry {
     uint32_t index;
 };
 
+void vsort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b))
+{
+    for (size_t i = 1; i < count; i++) {
+        const char *item = (const char *)items + i * size;
+        if (compare(item - size, item) > 0) {
+            qsort(items, count, size, compare);
+            return;
+        }
+    }
+}
+
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -28,8 +39,7 @@ static uint64_t op_staging_offset(const struct shunt_plan_op *op)
 /* order[begin, end) = those indices by key; `entries` is scratch for all of them. */
 static void sort_range(struct entry *entries, uint32_t begin, uint32_t end, uint32_t *order)
 {
-    if (end - begin > 1)
-        qsort(&entries[begin], end - begin, sizeof(*entries), compare_entries);
+    vsort(&entries[begin], end - begin, sizeof(*entries), compare_entries);
     for (uint32_t i = begin; i < end; i++)
         order[i] = entries[i].index;
 }

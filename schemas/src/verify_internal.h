@@ -252,6 +252,9 @@ static inline uint32_t vtensor_ndim(const struct verifier *v, uint32_t tensor)
     return shunt_plan_get_tensor(v->plan, tensor)->ndim;
 }
 
+/** Sort what mostly is in order already. */
+void vsort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b));
+
 /** Add, and stay at UINT64_MAX from where it would be more. */
 static inline void vadd(uint64_t *sum, uint64_t value)
 {

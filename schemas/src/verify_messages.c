@@ -50,7 +50,7 @@ static void check_apart(struct round_check *check)
         const struct shunt_plan_message *message = &check->messages[i];
         check->spans[i] = (struct span){message->offset, message->offset + message->bytes, message};
     }
-    qsort(check->spans, check->message_count, sizeof(*check->spans), compare_spans);
+    vsort(check->spans, check->message_count, sizeof(*check->spans), compare_spans);
     const struct span *reach = check->spans; /* the one that ends last so far */
     for (uint32_t i = 1; i < check->message_count; i++) {
         const struct span *span = &check->spans[i];
@@ -358,7 +358,7 @@ static enum shunt_status count_peers(struct vreplay *replay)
         return SHUNT_ERR_NOMEM;
     for (uint32_t i = 0; i < count; i++)
         sorted[i] = replay->part->messages[i].peer;
-    qsort(sorted, count, sizeof(*sorted), compare_peers);
+    vsort(sorted, count, sizeof(*sorted), compare_peers);
     for (uint32_t i = 0; i < count; i++)
         peers += i == 0 || sorted[i] != sorted[i - 1];
     replay->peers = peers;

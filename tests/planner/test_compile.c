@@ -108,6 +108,20 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+/** The greedy method meets the same caps, and refuses the same. */
+static void check_greedy(const char *from, const char *to, uint64_t cap, bool met)
+{
+    const struct compile_options options = {.cap_given = true, .cap = cap, .method = METHOD_GREEDY};
+    struct compiled compiled = compile(from, to, options);
+    if (met)
+        check_verified(&compiled, "greedy");
+    else
+        CHECK(compiled.status == SHUNT_ERR_INFEASIBLE);
+    if (compiled.status == SHUNT_OK)
+        CHECK(shunt_plan_get_summary(compiled.plan)->peak <= cap);
+    release(&compiled);
+}
+
 static void caps_of(const char *from, const char *to, int count)
 {
     struct compiled free_run = compile(from, to, (struct compile_options){.cap_given = true, .cap = UINT64_C(1) << 50});
@@ -128,7 +142,9 @@ static void caps_of(const char *from, const char *to, int count)
             CHECK_MSG(shunt_plan_get_summary(compiled.plan)->peak <= cap, "%s", what);
         }
         release(&compiled);
+        check_greedy(from, to, cap, true);
     }
+    check_greedy(from, to, least - 1, false);
     struct compiled below = compile(from, to, (struct compile_options){.cap_given = true, .cap = least - 1});
     char least_text[64];
     snprintf(least_text, sizeof(least_text), "least cap that would do is %llu B", (unsigned long long)least);
