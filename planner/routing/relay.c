@@ -27,7 +27,10 @@ struct relay {
     struct relay_run *runs; /* of the cell at hand */
     size_t task_count;
     struct task *tasks;
-    uint64_t out_limit; /* bytes that a holder sends over the network before gateways do it in its place */
+    /* of cells that several nodes need, by device: bytes that holders send at least, and that they would send if no
+       gateway sent any on; what they may send */
+    uint64_t *entering, *wanted, out_limit;
+    uint64_t *sent; /* by device: what it sends at least, over the network */
 };
 
 /** One item of the cell at hand. */
@@ -85,13 +88,18 @@ static uint32_t choose_gateway(const struct relay *relay, const struct route_typ
     return run->pieces[best];
 }
 
-/** The holder that has sent least over the network. */
-static uint32_t choose_holder(const struct relay *relay, const struct route_piece *piece)
+/** The holder that has sent least over the network, with `more` bytes by device (NULL: none). */
+static uint32_t choose_holder(const struct relay *relay, const struct route_piece *piece, const uint64_t *more)
 {
     uint32_t best = piece->candidates[0];
-    for (uint32_t i = 1; i < piece->candidate_count; i++) {
-        if (relay->ports.net_out[piece->candidates[i]] < relay->ports.net_out[best])
-            best = piece->candidates[i];
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < piece->candidate_count; i++) {
+        uint32_t holder = piece->candidates[i];
+        uint64_t sent = relay->ports.net_out[holder] + (more != NULL ? more[holder] : 0);
+        if (sent < least) {
+            best = holder;
+            least = sent;
+        }
     }
     return best;
 }
@@ -119,31 +127,40 @@ static uint32_t find_waiting(const struct target *target, const struct relay_run
     return UNSUPPLIED;
 }
 
-/** Supply the run whose gateway has sent least over the network from a holder. @return false when none waits */
-static bool supply_next(struct relay *relay, const struct target *target, uint32_t run_count, uint64_t limit)
+/** The run that waits for its source and whose gateway has sent least over the network; UNSUPPLIED: none waits. */
+static uint32_t choose_waiting(const struct relay *relay, const struct target *target, uint32_t run_count)
 {
-    uint32_t best = UNSUPPLIED, best_run = 0;
+    const struct route_piece *pieces = target->type->pieces;
+    uint32_t best = UNSUPPLIED, best_piece = 0;
     for (uint32_t r = 0; r < run_count; r++) {
         uint32_t piece = find_waiting(target, &relay->runs[r]);
-        const struct route_piece *pieces = target->type->pieces;
-        if (piece != UNSUPPLIED && (best == UNSUPPLIED || relay->ports.net_out[pieces[piece].taker] <
-                                                              relay->ports.net_out[pieces[best].taker])) {
-            best = piece;
-            best_run = r;
-        }
+        if (piece == UNSUPPLIED || (best != UNSUPPLIED && relay->ports.net_out[pieces[piece].taker] >=
+                                                              relay->ports.net_out[pieces[best_piece].taker]))
+            continue;
+        best = r;
+        best_piece = piece;
     }
-    if (best == UNSUPPLIED)
-        return false;
-    uint32_t holder = choose_holder(relay, &target->type->pieces[best]);
-    if (relay->ports.net_out[holder] + target->bytes > limit)
-        return false;
-    supply_run(relay, target, &relay->runs[best_run], best, holder, 0);
-    return true;
+    return best;
 }
 
-/** Gateways of all runs that need one; the first of them gets the cell from a holder. */
+static void supply_from_holder(struct relay *relay, const struct target *target, const struct relay_run *run)
+{
+    uint32_t gateway = find_waiting(target, run);
+    supply_run(relay, target, run, gateway, choose_holder(relay, &target->type->pieces[gateway], NULL), 0);
+}
+
+/** What the holders of a cell send, if each does its share. */
+static void count_wanted(struct relay *relay, const struct route_piece *piece, uint64_t bytes, uint32_t needy)
+{
+    relay->entering[choose_holder(relay, piece, relay->entering)] += bytes;
+    for (uint32_t i = 0; i < piece->candidate_count; i++)
+        relay->wanted[piece->candidates[i]] += bytes * (needy - 1) / piece->candidate_count;
+}
+
+/** Choose the gateways of all runs that need one. That of a single run is supplied at once. */
 static void enter_nodes(struct relay *relay, const struct target *target, uint32_t run_count)
 {
+    uint32_t needy = 0, last = 0;
     for (uint32_t r = 0; r < run_count; r++) {
         const struct relay_run *run = &relay->runs[r];
         if (run->kind != RELAY_NEEDY)
@@ -151,8 +168,13 @@ static void enter_nodes(struct relay *relay, const struct target *target, uint32
         uint32_t gateway = choose_gateway(relay, target->type, run);
         target->sources[gateway] = UNSUPPLIED;
         relay->ports.net_in[target->type->pieces[gateway].taker] += target->bytes;
+        needy++;
+        last = r;
     }
-    supply_next(relay, target, run_count, UINT64_MAX);
+    if (needy == 1)
+        supply_from_holder(relay, target, &relay->runs[last]);
+    else if (needy > 1)
+        count_wanted(relay, &target->type->pieces[relay->runs[last].pieces[0]], target->bytes, needy);
 }
 
 static struct target target_of(const struct relay *relay, const struct task *task, uint32_t index)
@@ -210,33 +232,52 @@ static uint32_t choose_forwarder(const struct relay *relay, const struct target 
     return best;
 }
 
-/** Sources of the gateways that have none yet: holders as long as they can, then other gateways. */
-static void supply_others(struct relay *relay, const struct target *target, uint32_t run_count)
+/** Nodes that the holders of a cell supply themselves: one, and as many more as keeps them at the limit. */
+static uint32_t count_direct(const struct relay *relay, const struct route_piece *piece, uint32_t needy, double *carry)
 {
-    while (supply_next(relay, target, run_count, relay->out_limit))
-        continue;
+    double room = 0, wanted = 0;
+    for (uint32_t i = 0; i < piece->candidate_count; i++) {
+        uint32_t holder = piece->candidates[i];
+        uint64_t sent = relay->sent[holder];
+        room += relay->out_limit > sent ? (double)(relay->out_limit - sent) : 0;
+        wanted += (double)relay->wanted[holder];
+    }
+    if (room >= wanted)
+        return needy;
+    *carry += (needy - 1) * (room / wanted);
+    uint32_t more = (uint32_t)*carry;
+    *carry -= more;
+    return 1 + more;
+}
+
+/** Sources of the gateways of several nodes: holders for some, then those for the others. */
+static void supply_nodes(struct relay *relay, const struct target *target, uint32_t run_count, uint32_t direct)
+{
+    for (uint32_t n = 0; n < direct; n++)
+        supply_from_holder(relay, target, &relay->runs[choose_waiting(relay, target, run_count)]);
     for (uint32_t r = 0; r < run_count; r++) {
         const struct relay_run *run = &relay->runs[r];
         uint32_t gateway = run->kind == RELAY_NEEDY ? find_waiting(target, run) : UNSUPPLIED;
-        if (gateway == UNSUPPLIED)
-            continue;
-        uint32_t holder = choose_holder(relay, &target->type->pieces[gateway]);
-        uint32_t forwarder = choose_forwarder(relay, target, run_count);
-        bool later = relay->ports.net_out[forwarder] < relay->ports.net_out[holder];
-        supply_run(relay, target, run, gateway, later ? forwarder : holder, later ? 1 : 0);
+        if (gateway != UNSUPPLIED)
+            supply_run(relay, target, run, gateway, choose_forwarder(relay, target, run_count), 1);
     }
 }
 
 static void finish_sources(struct relay *relay, const struct task *task)
 {
     struct route_type *type = &relay->route->types[task->type];
-    uint32_t run_count = list_runs(relay, task), needy = 0;
-    for (uint32_t r = 0; r < run_count; r++)
+    uint32_t run_count = list_runs(relay, task), needy = 0, last = 0;
+    for (uint32_t r = 0; r < run_count; r++) {
         needy += relay->runs[r].kind == RELAY_NEEDY;
+        last = relay->runs[r].kind == RELAY_NEEDY ? r : last;
+    }
+    double carry = 0.5;
     for (uint32_t i = 0; needy > 1 && i < type->item_count; i++) {
         const struct target target = target_of(relay, task, i);
-        if (relay_can_forward(relay->route, type->items[i]))
-            supply_others(relay, &target, run_count);
+        if (!relay_can_forward(relay->route, type->items[i]))
+            continue;
+        const struct route_piece *piece = &type->pieces[relay->runs[last].pieces[0]];
+        supply_nodes(relay, &target, run_count, count_direct(relay, piece, needy, &carry));
     }
 }
 
@@ -298,11 +339,16 @@ static void choose_all(struct arena *arena, struct route *route)
                           .cells = ARENA_NEW(arena, struct cells, route->type_count),
                           .runs = ARENA_NEW(arena, struct relay_run, devices)};
     relay_ports_init(arena, devices, &relay.ports);
+    relay.entering = ARENA_NEW(arena, uint64_t, devices);
+    relay.wanted = ARENA_NEW(arena, uint64_t, devices);
+    relay.sent = ARENA_NEW(arena, uint64_t, devices);
     list_tasks(arena, &relay);
     for (size_t i = 0; i < relay.task_count; i++)
         choose_sources(&relay, &relay.tasks[i]);
     /* what no choice of sources avoids: all that enters nodes, and once what leaves those that have it */
-    uint64_t in = relay_ports_most(relay.ports.net_in, devices), out = relay_ports_most(relay.ports.net_out, devices);
+    for (uint32_t d = 0; d < devices; d++)
+        relay.sent[d] = relay.ports.net_out[d] + relay.entering[d];
+    uint64_t in = relay_ports_most(relay.ports.net_in, devices), out = relay_ports_most(relay.sent, devices);
     relay.out_limit = in > out ? in : out;
     for (size_t i = 0; i < relay.task_count; i++)
         finish_sources(&relay, &relay.tasks[i]);

@@ -10,17 +10,22 @@
 /** Powers of the load in the measure of unevenness, as numbers of squarings: low ones spread, high ones flatten. */
 enum { SPREAD = 1, EVEN = 3, FLAT = 4 };
 
-/** One pass over all units each. */
-static const int passes[] = {SPREAD, EVEN, FLAT, FLAT};
+/** One pass over all units each; at first those of one chunk in lockstep, stage by stage. */
+static const struct {
+    int squarings;
+    bool lockstep;
+} passes[] = {{SPREAD, true}, {EVEN, true}, {FLAT, false}, {FLAT, false}};
 #define PASS_COUNT (sizeof(passes) / sizeof(passes[0]))
 
 #define ROUNDS_OF_NO_COST 64 /* to begin with on a cluster where rounds cost nothing */
 #define MOST_ROUNDS       4096u
 #define ROUND_TRIES       8
 #define NO_ROUND          UINT32_MAX
-#define WINDOW_SHARE      16  /* of the rounds: how far from its place a unit may go, either way */
-#define WORK_PER_PASS     4e9 /* loads times rounds: later passes are left out beyond it */
-#define WORK_OF_LAST      2e7 /* the same of passes that rarely find anything better: those behind the second */
+#define WINDOW_SHARE      16 /* of the rounds: how far from its place a unit may go, either way */
+#define CHUNKS_PER_ROUND  64
+#define MOST_LOADS        5000000u /* of units that are made smaller */
+#define WORK_PER_PASS     4e9      /* loads times rounds: later passes are left out beyond it */
+#define WORK_OF_LAST      2e7      /* the same of passes that rarely find anything better: those behind the second */
 
 struct balance {
     const struct problem *problem;
@@ -141,10 +146,11 @@ static inline void add_scores(double *restrict score, const double *restrict lev
         score[t] += raised(level[t] + more, squarings) - raised(level[t], squarings);
 }
 
-/** Add to every round's score what the load would add to the unevenness. */
-static void score_load(struct balance *balance, const struct load *load, struct window window, int squarings)
+/** Add to every round's score what the load would add to the unevenness `later` rounds behind it. */
+static void score_load(struct balance *balance, const struct load *load, struct window window, uint32_t later,
+                       int squarings)
 {
-    const double *level = &balance->level[(size_t)load->port * balance->rounds];
+    const double *level = &balance->level[(size_t)load->port * balance->rounds + later];
     double more = load->seconds * balance->scale;
     if (squarings == SPREAD)
         add_scores(balance->score, level, more, window, SPREAD);
@@ -155,32 +161,40 @@ static void score_load(struct balance *balance, const struct load *load, struct 
 }
 
 /** Bar the rounds that have no room for so many bytes of staging on a device; a round without any has room. */
-static void bar_rounds(struct balance *balance, uint32_t device, uint64_t bytes, struct window window)
+static void bar_rounds(struct balance *balance, uint32_t device, uint64_t bytes, struct window window, uint32_t later)
 {
-    const uint64_t *used = &balance->used[(size_t)device * balance->rounds];
+    const uint64_t *used = &balance->used[(size_t)device * balance->rounds + later];
     for (uint32_t t = window.begin; t < window.end; t++) {
         if (used[t] > 0 && used[t] + bytes > balance->limit[device])
             balance->score[t] = INFINITY;
     }
 }
 
-static uint32_t best_round(struct balance *balance, uint32_t unit, int squarings)
+/** Score all rounds of a window for a unit that goes `later` rounds behind them. */
+static void score_unit(struct balance *balance, uint32_t unit, struct window window, uint32_t later, int squarings)
 {
     const struct loads *loads = balance->loads;
-    const struct window window = window_of(balance, unit);
-    uint32_t best = NO_ROUND;
-    memset(balance->score, 0, balance->rounds * sizeof(*balance->score));
     uint64_t staged = 0; /* of the device at hand; ports of a device follow each other */
     for (uint32_t l = loads->begin[unit]; l < loads->begin[unit + 1]; l++) {
         const struct load *load = &loads->loads[l];
         uint32_t device = load->port / PORT_KINDS;
         bool last = l + 1 == loads->begin[unit + 1] || loads->loads[l + 1].port / PORT_KINDS != device;
-        score_load(balance, load, window, squarings);
+        score_load(balance, load, window, later, squarings);
         staged += port_is_wire(load->port) ? load->bytes : 0;
         if (last && staged > 0)
-            bar_rounds(balance, device, staged, window);
+            bar_rounds(balance, device, staged, window, later);
         staged = last ? 0 : staged;
     }
+}
+
+/** Where a unit fits best, with those of the `behind` stages behind it in lockstep. */
+static uint32_t best_round(struct balance *balance, uint32_t unit, uint32_t behind, int squarings)
+{
+    const struct window window = window_of(balance, unit);
+    uint32_t best = NO_ROUND, stride = chunk_stride(&balance->loads->units[unit].chunking);
+    memset(balance->score, 0, balance->rounds * sizeof(*balance->score));
+    for (uint32_t s = 0; s <= behind; s++)
+        score_unit(balance, unit + s * stride, window, s * balance->depth, squarings);
     for (uint32_t t = window.begin; t < window.end; t++) {
         if (isfinite(balance->score[t]) && (best == NO_ROUND || balance->score[t] < balance->score[best]))
             best = t;
@@ -222,19 +236,34 @@ static struct rank *largest_first(struct arena *arena, const struct problem *pro
     return ranks;
 }
 
-/** One pass: take each unit out and put it where it fits best. False when a unit fits nowhere. */
-static bool run_pass(struct balance *balance, const struct rank *order, int squarings)
+static void take_out(struct balance *balance, uint32_t unit)
+{
+    if (balance->round[unit] != NO_ROUND)
+        add_unit(balance, unit, balance->round[unit], -1);
+    balance->round[unit] = NO_ROUND;
+}
+
+/** Take a unit out, with those of the `behind` stages behind it, and put it where it fits best. False: nowhere. */
+static bool place_unit(struct balance *balance, uint32_t unit, uint32_t behind, int squarings)
+{
+    uint32_t stride = chunk_stride(&balance->loads->units[unit].chunking);
+    for (uint32_t s = 0; s <= behind; s++)
+        take_out(balance, unit + s * stride);
+    uint32_t round = best_round(balance, unit, behind, squarings);
+    for (uint32_t s = 0; s <= behind && round != NO_ROUND; s++) {
+        balance->round[unit + s * stride] = round + s * balance->depth;
+        add_unit(balance, unit + s * stride, round + s * balance->depth, 1);
+    }
+    return round != NO_ROUND;
+}
+
+/** One pass over all units. False when one fits nowhere. */
+static bool run_pass(struct balance *balance, const struct rank *order, int squarings, bool lockstep)
 {
     for (uint32_t i = 0; i < balance->loads->unit_count; i++) {
-        uint32_t unit = order[i].unit;
-        if (balance->round[unit] != NO_ROUND)
-            add_unit(balance, unit, balance->round[unit], -1);
-        balance->round[unit] = NO_ROUND;
-        uint32_t round = best_round(balance, unit, squarings);
-        if (round == NO_ROUND)
+        uint32_t behind = lockstep ? balance->loads->units[order[i].unit].chunking.stages - 1 : 0;
+        if ((!lockstep || order[i].stage == 0) && !place_unit(balance, order[i].unit, behind, squarings))
             return false;
-        balance->round[unit] = round;
-        add_unit(balance, unit, round, 1);
     }
     return true;
 }
@@ -252,7 +281,7 @@ static bool spread(struct arena *arena, struct balance *balance, const struct ra
     for (size_t pass = 0; pass < PASS_COUNT; pass++) {
         if (pass > 0 && (balance->quick || work > (pass > 1 ? WORK_OF_LAST : WORK_PER_PASS)))
             break;
-        if (!run_pass(balance, order, passes[pass]))
+        if (!run_pass(balance, order, passes[pass].squarings, passes[pass].lockstep))
             return false;
     }
     return true;
@@ -305,8 +334,8 @@ static uint32_t most_stages(const struct problem *problem)
 }
 
 /**
- * Rounds to begin with: enough for the staging, and about as many as make the packs before the first round and the
- * unpacks behind the last one cost what the rounds themselves do.
+ * Rounds to begin with: enough for the staging, and about as many as make the packs before the first round, the
+ * unpacks behind the last one, and what is still to be sent on in the last ones, cost what the rounds themselves do.
  */
 static uint32_t least_rounds(const struct balance *balance)
 {
@@ -314,7 +343,9 @@ static uint32_t least_rounds(const struct balance *balance)
     const struct loads *loads = balance->loads;
     const struct cfg_cluster *cluster = problem->route->world->cluster;
     double wanted = 1, round_seconds = cluster->round_seconds + loads->most_messages * cluster->message_seconds;
-    wanted = round_seconds > 0 ? floor(sqrt(loads->copy_seconds / round_seconds)) : ROUNDS_OF_NO_COST;
+    wanted = round_seconds > 0
+                 ? floor(sqrt((loads->copy_seconds + balance->depth * loads->later_seconds) / round_seconds))
+                 : ROUNDS_OF_NO_COST;
     wanted = fmin(wanted, fmax(loads->unit_count, 1)) + (most_stages(problem) - 1) * balance->depth;
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         if (loads->staged[d] > 0)
@@ -413,20 +444,40 @@ struct build_work {
     bool done;
 };
 
+/** Chunks so small that a device has several in a round: of what is sent on, all stages of a chunk must fit in. */
+static uint64_t fine_chunk(const struct balance *balance, uint64_t chunk_bytes)
+{
+    const struct loads *loads = balance->loads;
+    uint64_t staged = 0;
+    for (uint32_t d = 0; d < balance->problem->route->world->device_count; d++)
+        staged = loads->staged[d] > staged ? loads->staged[d] : staged;
+    uint64_t fine = staged / balance->rounds / CHUNKS_PER_ROUND + 1;
+    if (most_stages(balance->problem) == 1 || fine >= chunk_bytes)
+        return chunk_bytes;
+    uint64_t least = (uint64_t)((double)chunk_bytes * loads->begin[loads->unit_count] / MOST_LOADS) + 1;
+    return least >= chunk_bytes ? chunk_bytes : fine > least ? fine : least;
+}
+
 static void build(struct arena *scratch, void *context)
 {
     struct build_work *work = context;
-    const struct balance_options *options = work->options;
+    struct balance_options options = *work->options;
     struct balance balance = {.problem = work->problem,
-                              .loads = loads_build(scratch, work->problem, options->chunk_bytes),
-                              .ordered = !options->hold_old,
-                              .quick = options->quick,
-                              .depth = options->depth};
+                              .loads = loads_build(scratch, work->problem, options.chunk_bytes),
+                              .ordered = !options.hold_old,
+                              .quick = options.quick,
+                              .depth = options.depth};
+    find_limits(scratch, &balance, &options);
+    balance.rounds = least_rounds(&balance) * (options.hold_old ? 1 : options.round_factor);
+    uint64_t chunk_bytes = fine_chunk(&balance, options.chunk_bytes);
+    if (chunk_bytes < options.chunk_bytes) {
+        options.chunk_bytes = chunk_bytes;
+        balance.loads = loads_build(scratch, work->problem, chunk_bytes);
+        find_limits(scratch, &balance, &options);
+    }
     list_order(scratch, &balance);
-    find_limits(scratch, &balance, options);
     balance.place = find_places(scratch, work->problem, balance.loads);
-    balance.rounds = least_rounds(&balance) * (options->hold_old ? 1 : options->round_factor);
-    struct rounds rounds = {.depth = options->depth, .hold_old = options->hold_old};
+    struct rounds rounds = {.depth = options.depth, .hold_old = options.hold_old};
     struct try_work attempt = {.out = work->out,
                                .balance = &balance,
                                .order = largest_first(scratch, work->problem, balance.loads),

@@ -59,6 +59,33 @@ static void take_loads(struct arena *arena, struct ports *ports, struct loads *l
     ports_clear(ports);
 }
 
+/** Seconds by port of the units of one stage. */
+static double *sum_stage(struct arena *arena, const struct loads *loads, uint32_t stage)
+{
+    double *seconds = ARENA_NEW(arena, double, loads->port_count);
+    for (uint32_t u = 0; u < loads->unit_count; u++) {
+        if (chunk_stage(&loads->units[u].chunking, loads->units[u].chunk) != stage)
+            continue;
+        for (uint32_t l = loads->begin[u]; l < loads->begin[u + 1]; l++)
+            seconds[loads->loads[l].port] += loads->loads[l].seconds;
+    }
+    return seconds;
+}
+
+static void sum_later(struct arena *arena, const struct problem *problem, struct loads *loads)
+{
+    uint32_t stages = 1;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        stages = problem->jobs[j].stages > stages ? problem->jobs[j].stages : stages;
+    for (uint32_t s = 1; s < stages; s++) {
+        const double *seconds = sum_stage(arena, loads, s);
+        double most = 0;
+        for (uint32_t p = 0; p < loads->port_count; p++)
+            most = port_is_wire(p) && seconds[p] > most ? seconds[p] : most;
+        loads->later_seconds += most;
+    }
+}
+
 static void find_busiest(struct loads *loads)
 {
     for (uint32_t p = 0; p < loads->port_count; p++) {
@@ -139,6 +166,7 @@ struct loads *loads_build(struct arena *arena, const struct problem *problem, ui
     loads->begin = begin.items;
     loads->loads = list.items;
     find_busiest(loads);
+    sum_later(arena, problem, loads);
     loads->most_messages = most_messages(arena, problem);
     return loads;
 }

@@ -25,6 +25,7 @@ struct loads {
     uint64_t *staged;       /* by device: bytes sent and received by all units, aligned */
     double busiest_seconds; /* of the links: no rounds of these routes are faster */
     double copy_seconds;    /* of the device that packs and unpacks most */
+    double later_seconds;   /* of the wire port that is busiest with what is sent on, stage by stage; the sum */
     uint32_t most_messages; /* pairs of a device with another, each direction for itself, of the device with most */
 };
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define MAX_SLICES 4096u
-#define FEW_SLICES 512u /* of all pieces of a job */
+#define FEW_SLICES 512u  /* of all pieces of a job */
+#define FEW_STAGED 8192u /* the same where some are sent on: one device then has many of them, of one spread */
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -24,7 +25,7 @@ struct chunking rounds_cut_job(const struct problem *problem, const struct job *
 {
     uint32_t pieces = problem->route->types[job->type].piece_count;
     uint64_t chunks = ceil_div(job->traffic, chunk_bytes);
-    if (chunks * pieces <= FEW_SLICES)
+    if (chunks * pieces <= (job->stages > 1 ? FEW_STAGED : FEW_SLICES))
         return (struct chunking){.groups = 1, .slices = at_least_one(chunks, MAX_SLICES), .stages = job->stages};
     struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), MAX_SLICES),
                                 .stages = job->stages};
