@@ -359,7 +359,7 @@ struct route *relay_build(struct arena *arena, const struct route *direct)
     const struct cfg_machine *machine = world_machine(direct->world, 0); /* of unlike ones, any */
     double seconds = relay_route_seconds(arena, direct), least = direct->figures.lower_bound_seconds;
     bool one_node = direct->world->devices[0].node == direct->world->devices[direct->world->device_count - 1].node;
-    if (one_node || machine->intra_node <= machine->inter_node || least > WORTH * seconds)
+    if (one_node || machine->intra_node <= machine->inter_node || least >= WORTH * seconds)
         return NULL;
     struct route *route = ARENA_NEW(arena, struct route, 1);
     *route = *direct;
