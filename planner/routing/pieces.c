@@ -2,6 +2,7 @@
 #include "routing/pieces.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "routing/overlay.h"
 #include "routing/spread.h"
@@ -307,9 +308,41 @@ static void group_items(struct arena *arena, struct route *route)
         route->types[route->item_type[i]].items[route->item_index[i]] = i;
 }
 
+/** Bytes of memory, about, that a piece of an item costs from here to the plan. */
+#define BYTES_PER_PIECE 350u
+
+uint64_t pieces_most = 0;
+
+static uint64_t most_pieces(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    if (pieces_most > 0 || pages <= 0 || page_bytes <= 0)
+        return pieces_most > 0 ? pieces_most : UINT64_MAX;
+    return (uint64_t)pages * (uint64_t)page_bytes / BYTES_PER_PIECE;
+}
+
+/** Many devices that each gather all from many: their number grows with the square, and would take all memory. */
+static enum shunt_status count_pieces(const struct route *route, const struct route_type *type,
+                                      const struct variant_cells *cells, uint64_t *count, struct shunt_err *err)
+{
+    uint64_t most = most_pieces();
+    for (uint32_t t = 0; t < type->taker_count; t++) {
+        if (!type->takers[t].kept)
+            *count += (uint64_t)cells[type->takers[t].variant].count * type->item_count;
+    }
+    if (*count <= most)
+        return SHUNT_OK;
+    return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                      "not supported: the ranks of %s put together what they need from at least %llu pieces of %s, "
+                      "and the memory of this machine is enough to plan with %llu: a layout between the two has fewer",
+                      route->to->layout->path, (unsigned long long)*count, route->from->layout->path,
+                      (unsigned long long)most);
+}
+
 enum shunt_status pieces_build(struct arena *arena, struct route *route, struct shunt_err *err)
 {
     struct spreader spreader;
+    uint64_t count = 0;
     group_items(arena, route);
     spreader_init(arena, route->world->device_count, &spreader);
     for (uint32_t t = 0; t < route->type_count; t++) {
@@ -323,6 +356,9 @@ enum shunt_status pieces_build(struct arena *arena, struct route *route, struct 
             return status;
         type->takers = list_members(arena, route->world->to_device, route_to(route, type), &type->taker_count);
         mark_kept(route, type);
+        status = count_pieces(route, type, cells, &count, err);
+        if (status != SHUNT_OK)
+            return status;
         list_pieces(arena, route, type, cells);
         spread_pieces(arena, &spreader, type);
     }

@@ -6,6 +6,12 @@
 
 #include "routing/route.h"
 
+/** Most pieces of all items together; 0: what fits the memory of the machine. A test may put another number here. */
+extern uint64_t pieces_most;
+
+/**
+ * @return SHUNT_ERR_INPUT as route_build(), SHUNT_ERR_UNSUPPORTED when there are too many pieces
+ */
 enum shunt_status pieces_build(struct arena *arena, struct route *route, struct shunt_err *err);
 
 #endif

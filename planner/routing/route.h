@@ -132,7 +132,8 @@ struct route {
 };
 
 /**
- * @return SHUNT_ERR_INPUT when some element of the new side has no holder (err names tensor, box and rank)
+ * @return SHUNT_ERR_INPUT when some element of the new side has no holder (err names tensor, box and rank),
+ *         SHUNT_ERR_UNSUPPORTED when there are more pieces than memory
  */
 enum shunt_status route_build(struct arena *arena, const struct space *space, const struct side *from,
                               const struct side *to, const struct world *world, struct route **route_out,

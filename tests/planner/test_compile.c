@@ -7,6 +7,7 @@
 
 #include "compile.h"
 #include "harness.h"
+#include "routing/pieces.h"
 #include "shunt/verify.h"
 
 /** A compiled move and what was said about it. */
@@ -221,6 +222,18 @@ static void unlike_models_are_refused(void)
     release(&compiled);
 }
 
+/** What would not fit in memory is refused before it is made. */
+static void too_many_pieces_are_refused(void)
+{
+    pieces_most = 1000;
+    struct compiled compiled = compile("gpt2-tp1-dp8", "gpt2-tp4-pp2", (struct compile_options){0});
+    CHECK(compiled.status == SHUNT_ERR_UNSUPPORTED);
+    CHECK_CONTAINS(compiled.err.text, "from at least 1");
+    CHECK_CONTAINS(compiled.err.text, "the memory of this machine is enough to plan with 1000");
+    release(&compiled);
+    pieces_most = 0;
+}
+
 static void write_text(const char *path, const char *text)
 {
     FILE *file = fopen(path, "w");
@@ -291,9 +304,13 @@ static void messages_say_where(void)
 }
 
 static const struct test_case cases[] = {
-    {"built-in moves verify", moves_verify},        {"caps are law", caps_are_law},
-    {"staging is respected", staging_is_respected}, {"same input, same bytes", same_input_same_bytes},
-    {"threads do not show", threads_do_not_show},   {"unlike models are refused", unlike_models_are_refused},
+    {"built-in moves verify", moves_verify},
+    {"caps are law", caps_are_law},
+    {"staging is respected", staging_is_respected},
+    {"same input, same bytes", same_input_same_bytes},
+    {"threads do not show", threads_do_not_show},
+    {"unlike models are refused", unlike_models_are_refused},
+    {"too many pieces are refused", too_many_pieces_are_refused},
     {"messages say where", messages_say_where},
 };
 TEST_MAIN(cases)
