@@ -70,7 +70,8 @@ static void list_kinds(struct builder *builder)
         qsort(kinds, count, sizeof(*kinds), compare_kinds);
     for (size_t k = 0; k < count; k++) {
         if (k == 0 || compare_kinds(&kinds[k - 1], &kinds[k]) != 0)
-            *VEC_PUSH(builder->arena, &builder->out->kinds) = (struct kind){kinds[k].from, kinds[k].to, kinds[k].fresh};
+            *VEC_PUSH(builder->arena, &builder->out->kinds) =
+                (struct kind){.from = kinds[k].from, .to = kinds[k].to, .fresh = kinds[k].fresh};
         builder->out->kinds.items[builder->out->kinds.count - 1].wire_bytes += kinds[k].wire_bytes;
     }
 }

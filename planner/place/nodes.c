@@ -2,12 +2,12 @@
 
 /*
  * Teams start in the nodes that are best for each alone. Two teams of a node may want the same device; then the node
- * gains less than its teams would alone, which is its loss. The search goes through the nodes that lose something (all
- * nodes, where teams are few), and through the teams in them: each may move to a node with room, or change places with a
- * team of another node, if both nodes together gain. What nodes gain at most, the sum of what their teams gain alone, is
- * known without an assignment, and rules most pairs out. Where teams are few and the bound is not met, it starts again
- * many times, from the best choice so far with two random teams exchanged. The number of assignments is bounded, so that
- * the search ends on any machine at the same place.
+ * gains less than its teams would alone, which is its loss. The search goes through the nodes that lose something
+ * (all nodes, where teams are few), and through the teams in them: each may move to a node with room, or change places
+ * with a team of another node, if both nodes together gain. What nodes gain at most, the sum of what their teams gain
+ * alone, is known without an assignment, and rules most pairs out. Where teams are few and the bound is not met, it
+ * starts again many times, from the best choice so far with two random teams exchanged. The number of assignments is
+ * bounded, so that the search ends on any machine at the same place.
  *
  *     node 0  team A (wants devices 0, 2)  team B (wants 0, 2): loss      A <-> C: no loss in either
  *     node 1  team C (wants 1, 3)          team D (wants 1, 3): loss
@@ -184,7 +184,7 @@ static bool improve_team(struct search *search, uint32_t node, uint32_t team)
     return false;
 }
 
-/** Whether another set of teams may gain more on a node; where teams are many, only if its own stand in each other's way. */
+/** Whether other teams may gain more on a node; where teams are many, only if its own stand in each other's way. */
 static bool may_improve(const struct search *search, uint32_t node)
 {
     const struct room *room = &search->rooms[node];

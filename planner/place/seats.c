@@ -41,7 +41,7 @@ static void find_overlap(struct arena *arena, struct seats *seats)
     }
 }
 
-/** The rates of most nodes, for all. A network inside nodes that is slower than the one between counts like that one. */
+/** The rates of most nodes, for all. A link inside nodes that is slower than those between counts like them. */
 static void weigh(struct seats *seats)
 {
     const struct cfg_cluster *cluster = seats->world->cluster;

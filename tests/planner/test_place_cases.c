@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Placement of large models: shares of the new bytes that other devices must send, as the layouts say and placed, beside
- * those that a prototype of the same mathematics reached, and the gap to the bound. Models have the shapes of the
- * published ones. The prototype cut optimizer states by rows of each tensor where these layouts (flat) cut Megatron's flat
- * buffers; its shares then differ a little.
+ * Placement of large models: shares of the new bytes that other devices must send, as the layouts say and placed,
+ * beside those that a prototype of the same mathematics reached, and the gap to the bound. Models have the shapes of
+ * the published ones. The prototype cut optimizer states by rows of each tensor where these layouts (flat) cut
+ * Megatron's flat buffers; its shares then differ a little.
  */
 
 #include "place/place.h"
