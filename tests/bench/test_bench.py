@@ -269,6 +269,8 @@ def resumed() -> None:
         same(section.Done(path).get("a", make), {"figure": 1}, "kept")
         path.write_text(path.read_text().replace('"program": "', '"program": "0'))
         same(section.Done(path).get("a", make), {"figure": 2}, "made by another program")
+        same(section.Done(path, "peer 1").get("a", make), {"figure": 3}, "the peer's")
+        same(section.Done(path, "peer 1").get("a", make), {"figure": 3}, "the peer's, kept")
 
 
 # ---- the tool --------------------------------------------------------------------------

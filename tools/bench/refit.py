@@ -9,6 +9,7 @@ the whole process of ours, the planning call alone of the peer's.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 import cases
 import shell
 from cases import LLAMA_70B, QWEN_235B, Grid, Model
-from section import Options, Row, plan_move, table
+from section import Done, Options, Row, plan_move, table
 
 VENV = Path(os.environ.get("SHUNT_BENCH_VENV") or shell.ROOT / "build" / "bench-venv")
 PACKAGES = ("megatron-core==0.16.1", "torch", "numpy", "einops", "packaging", "pydantic>=2")
@@ -186,14 +187,15 @@ def measure(options: Options) -> Row:
     """All pairs, largest last."""
     pairs = [pair for pair in PAIRS if options.wanted(pair.name)][: QUICK_PAIRS if options.quick else None]
     result: Row = {"rows": {}, "worse": [], "faults": [], "missed": []}
+    done, peers_done = Done(options.resume), Done(options.resume, PACKAGES[0])
     for pair in pairs:
         shell.note(f"refit: {pair.name}")
         try:
-            peer = peer_figures(pair, options)
+            peer = peers_done.get(f"refit {pair.name}", functools.partial(peer_figures, pair, options))
         except shell.Refused as refusal:
             shell.note(str(refusal))
             return result | {"skipped": str(refusal)}
-        ours = our_figures(pair, options)
+        ours = done.get(f"refit {pair.name}", functools.partial(our_figures, pair, options))
         ratios = {} if "failed" in peer else {key: ratio(peer[key], ours[key]) for key in COLUMNS}
         result["rows"][pair.name] = {"ranks": pair.ranks, "ours": ours, "peer": peer, "peer_to_ours": ratios}
         result["faults"] += [f"{pair.name}: {fault}" for fault in ours["faults"]]

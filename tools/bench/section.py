@@ -98,11 +98,11 @@ def in_parallel(items: Sequence[Item], work: Callable[[Item], Row], jobs: int) -
 
 
 class Done:
-    """Rows that an interrupted run has made already, of the same program."""
+    """Rows that an interrupted run has made already, of the same program: the compiler, or another that is named."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, program: str | None = None) -> None:
         self.path = path
-        self.program = shell.digest(shell.shunt()) if path else ""
+        self.program = program or (shell.digest(shell.shunt()) if path else "")
         self.rows: dict[str, Row] = {}
         if path and path.exists():
             entries = [json.loads(line) for line in path.read_text().splitlines()]
