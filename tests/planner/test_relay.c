@@ -132,8 +132,8 @@ static uint32_t check_item(const struct route_type *type, uint32_t index, const 
         if (brought == type->piece_count)
             continue;
         CHECK_MSG(route_stage(type, index, brought) + 1 == stage, "%s: piece %u of stage %u", name, p, stage);
-        CHECK_MSG(type->pieces[p].joined && type->pieces[brought].spread == type->pieces[p].spread,
-                  "%s: pieces %u and %u go apart", name, p, brought);
+        CHECK_MSG(type->pieces[p].joined && type->spreads[brought] == type->spreads[p], "%s: pieces %u and %u go apart",
+                  name, p, brought);
     }
     return stages;
 }
@@ -227,8 +227,10 @@ static void check_caps(struct room *room, const char *name)
         cap = i == 0 ? cap : (uint64_t)(caps[i] * (double)least);
         const struct problem *direct = build_problem(room, room->direct, cap);
         const struct problem *relayed = build_problem(room, room->relayed, cap);
-        CHECK_MSG(schedule_build(&room->arena, direct, relayed, &both, &err) == SHUNT_OK, "%s: %s", name, err.text);
-        CHECK_MSG(schedule_build(&room->arena, direct, NULL, &alone, &err) == SHUNT_OK, "%s: %s", name, err.text);
+        CHECK_MSG(schedule_build(&room->arena, direct, relayed, METHOD_AUTO, &both, &err) == SHUNT_OK, "%s: %s", name,
+                  err.text);
+        CHECK_MSG(schedule_build(&room->arena, direct, NULL, METHOD_AUTO, &alone, &err) == SHUNT_OK, "%s: %s", name,
+                  err.text);
         CHECK_EQ_U64(both.least_cap, alone.least_cap);
         CHECK(i > 0 || both.problem == relayed);
         least = both.least_cap;
