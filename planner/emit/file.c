@@ -164,8 +164,9 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->to = add_string(file, input->route->to->layout->name);
     summary->cluster = add_string(file, input->cluster->name);
     summary->method = add_string(file, input->schedule->method);
-    summary->solver = add_string(file, "none");
-    summary->solver_status = add_string(file, "not used");
+    bool solved = input->schedule->solver != NULL;
+    summary->solver = add_string(file, solved ? input->schedule->solver : "none");
+    summary->solver_status = add_string(file, solved ? input->schedule->solver_status : "not used");
     const char *notes = beside_text(file->arena, &input->route->space->beside);
     summary->state_notes = notes[0] == '\0' ? 0 : add_string(file, notes);
     summary->placement = add_placement(file);

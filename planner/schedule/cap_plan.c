@@ -2,15 +2,19 @@
 #include "schedule/cap_plan.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "schedule/cap_lp.h"
 #include "schedule/cap_rounds.h"
 #include "schedule/estimate.h"
 #include "schedule/peak.h"
 
 #define MOST_LANES      1000
 #define CHUNKS_PER_SLOT 32
+#define MOST_CHUNKS     200000
 #define ROUND_TRIES     4
-#define MOST_WORK       2e8 /* loads times rounds, over all tries: what takes longer is left to other strategies */
+#define MOST_WORK       2e8  /* loads times rounds, over all tries: what takes longer is left to other strategies */
+#define MOST_COLUMNS    6000 /* of a program: lanes times slices */
 
 /** Every lane at its own even pace from begin to end, its jobs in order. */
 static struct span *even_spans(struct arena *arena, const struct problem *problem, const struct lanes *classes)
@@ -29,13 +33,62 @@ static struct span *even_spans(struct arena *arena, const struct problem *proble
     return spans;
 }
 
+/** Where in time a lane has done a share: its progress is even within a slice. */
+static double time_of(const struct cap_lp_result *solved, const double *done, uint32_t slices, double share)
+{
+    uint32_t e = 0;
+    while (e + 1 < slices && done[e] < share)
+        e++;
+    double before = e > 0 ? done[e - 1] : 0, part = done[e] > before ? (share - before) / (done[e] - before) : 0;
+    part = part < 0 ? 0 : part > 1 ? 1 : part;
+    return solved->begin[e] + part * (solved->begin[e + 1] - solved->begin[e]);
+}
+
+/** A job that a lane would leave half done, to go on slices later, is done before it stops or after. */
+static void close_gap(const struct cap_lp_result *solved, const double *done, uint32_t slices, double first,
+                      double last, struct span *span)
+{
+    for (uint32_t e = 0; e + 1 < slices; e++) {
+        if (done[e] <= first || done[e] >= last || done[e + 1] > done[e])
+            continue;
+        bool before = done[e] - first >= (last - first) / 2;
+        if (before && span->end > solved->begin[e + 1])
+            span->end = solved->begin[e + 1];
+        if (!before && span->begin < solved->begin[e + 2])
+            span->begin = solved->begin[e + 2];
+    }
+    span->end = span->end < span->begin ? span->begin : span->end;
+}
+
+/** Lanes at the pace of a solved program. */
+static struct span *solved_spans(struct arena *arena, const struct problem *problem, const struct lanes *classes,
+                                 const struct cap_lp_result *solved, uint32_t slices)
+{
+    struct span *spans = ARENA_NEW(arena, struct span, problem->job_count);
+    for (uint32_t l = 0; l < classes->lane_count; l++) {
+        const struct lane *lane = &classes->lanes[l];
+        uint64_t at = 0;
+        for (uint32_t i = 0; i < lane->job_count && lane->bytes > 0; i++) {
+            struct span *span = &spans[lane->jobs[i]];
+            double first = (double)at / (double)lane->bytes;
+            at += classes->job_bytes[lane->jobs[i]];
+            double last = (double)at / (double)lane->bytes;
+            span->begin = time_of(solved, solved->done[l], slices, first);
+            span->end = time_of(solved, solved->done[l], slices, last);
+            close_gap(solved, solved->done[l], slices, first, last, span);
+        }
+    }
+    return spans;
+}
+
 struct search {
     struct arena *out;
     const struct problem *problem;
     const struct cap_plan_options *options;
     struct rounds *rounds; /* the fastest so far */
     double seconds, work;
-    bool found;
+    bool found, solved;
+    enum lp_status status; /* of the last program; LP_ABSENT: none */
 };
 
 /** One slot size: a few more rounds than the staging needs leave the chunks some room to be even. */
@@ -74,32 +127,134 @@ static bool *first_of_classes(struct arena *arena, const struct problem *problem
     return weighed;
 }
 
+/** Slices that are tried: few leave room for even rounds, many meet tighter caps. */
+static const uint32_t slice_counts[] = {12, 24, 48};
+#define SLICE_COUNTS (sizeof(slice_counts) / sizeof(slice_counts[0]))
+
+/** One slot size at the pace of the program, with few slices, then with more. */
+static bool try_solved(struct arena *scratch, struct search *search, const struct lanes *classes,
+                       const struct cap_rounds_options *from)
+{
+    const struct problem *problem = search->problem;
+    uint64_t taken = problem_most_fixed(problem) + 2 * from->slot_bytes;
+    for (size_t i = 0; i < SLICE_COUNTS; i++) {
+        const struct cap_lp_input input = {.problem = problem,
+                                           .classes = classes,
+                                           .slices = slice_counts[i],
+                                           .room = search->options->cap > taken ? search->options->cap - taken : 0,
+                                           .mode = CAP_LP_TIME,
+                                           .seconds = search->options->seconds};
+        if ((uint64_t)classes->lane_count * slice_counts[i] > MOST_COLUMNS)
+            return false;
+        const struct cap_lp_result solved = cap_lp_solve(scratch, &input);
+        search->status = solved.status;
+        if (solved.status != LP_OPTIMAL)
+            continue;
+        struct cap_rounds_options options = *from;
+        options.spans = solved_spans(scratch, problem, classes, &solved, slice_counts[i]);
+        search->solved = try_slot(search, &options);
+        if (search->solved)
+            return true;
+    }
+    return false;
+}
+
+/** Chunks are no smaller than makes so many of them. */
+static uint64_t least_chunk(const struct problem *problem)
+{
+    uint64_t traffic = 0;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        traffic += problem->jobs[j].traffic;
+    return traffic / MOST_CHUNKS + 1;
+}
+
 static void search_slots(struct arena *scratch, void *context)
 {
     struct search *search = context;
     const struct problem *problem = search->problem;
     const struct lanes *classes = lanes_build(scratch, problem, MOST_LANES);
-    struct cap_rounds_options options = {.depth = 2,
-                                         .spans = even_spans(scratch, problem, classes),
-                                         .weighed = first_of_classes(scratch, problem, classes)};
+    struct cap_rounds_options options = {.depth = 2, .weighed = first_of_classes(scratch, problem, classes)};
+    uint64_t least = least_chunk(problem);
+    const struct span *even = even_spans(scratch, problem, classes);
     for (uint64_t slot = problem->staging / 2; slot >= search->options->least_slot && slot > 0; slot /= 2) {
         uint64_t chunk = slot / CHUNKS_PER_SLOT;
         if (problem->peak_lower_bound + slot > search->options->cap && slot / 2 >= search->options->least_slot)
             continue;
         options.slot_bytes = slot;
-        options.loads =
-            loads_build(scratch, problem, chunk > search->options->least_chunk ? chunk : search->options->least_chunk);
-        search->found = try_slot(search, &options);
+        options.spans = even;
+        options.loads = loads_build(scratch, problem, chunk > least ? chunk : least);
+        search->found = try_slot(search, &options) || try_solved(scratch, search, classes, &options);
         if (search->found || search->work > MOST_WORK)
             break;
     }
 }
 
 bool cap_plan_build(struct arena *arena, const struct problem *problem, const struct cap_plan_options *options,
-                    struct rounds *rounds_out, double *seconds_out)
+                    struct cap_plan_result *result_out)
 {
-    struct search search = {.out = arena, .problem = problem, .options = options, .rounds = rounds_out};
+    struct search search = {
+        .out = arena, .problem = problem, .options = options, .rounds = &result_out->rounds, .status = LP_ABSENT};
     arena_with_scratch(arena, search_slots, &search);
-    *seconds_out = search.seconds;
+    result_out->seconds = search.seconds;
+    result_out->solved = search.solved;
+    result_out->status = search.status;
     return search.found;
+}
+
+struct begun {
+    double begin;
+    uint32_t job;
+    bool follows;
+};
+
+static int compare_begun(const void *a, const void *b)
+{
+    const struct begun *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->follows != y->follows)
+        return x->follows ? 1 : -1;
+    return (x->job > y->job) - (x->job < y->job);
+}
+
+struct order_work {
+    const struct problem *problem;
+    uint32_t slices;
+    uint32_t *order;
+    bool found;
+};
+
+static void find_order(struct arena *scratch, void *context)
+{
+    struct order_work *work = context;
+    const struct problem *problem = work->problem;
+    const struct lanes *classes = lanes_build(scratch, problem, MOST_LANES);
+    const struct cap_lp_input input = {
+        .problem = problem, .classes = classes, .slices = work->slices, .mode = CAP_LP_CAP};
+    if ((uint64_t)classes->lane_count * work->slices > MOST_COLUMNS)
+        return;
+    const struct cap_lp_result solved = cap_lp_solve(scratch, &input);
+    if (solved.status != LP_OPTIMAL)
+        return;
+    const struct span *spans = solved_spans(scratch, problem, classes, &solved, work->slices);
+    struct begun *begun = ARENA_NEW(scratch, struct begun, problem->job_count);
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        uint32_t after = problem->jobs[j].after;
+        begun[j] = (struct begun){spans[j].begin, j, after != JOB_NONE};
+        if (after != JOB_NONE && spans[after].begin > begun[j].begin)
+            begun[j].begin = spans[after].begin;
+    }
+    if (problem->job_count > 1)
+        qsort(begun, problem->job_count, sizeof(*begun), compare_begun);
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        work->order[j] = begun[j].job;
+    work->found = true;
+}
+
+uint32_t *cap_plan_order(struct arena *arena, const struct problem *problem, uint32_t slices)
+{
+    struct order_work work = {
+        .problem = problem, .slices = slices, .order = ARENA_NEW(arena, uint32_t, problem->job_count)};
+    arena_with_scratch(arena, find_order, &work);
+    return work.found ? work.order : NULL;
 }

@@ -82,6 +82,15 @@ static inline uint64_t problem_peer_bytes(const struct problem *problem, uint32_
     return problem->devices[device].fixed - cluster->device_reserve - cluster->transport_buffers;
 }
 
+/** Most that is fixed on any device. */
+static inline uint64_t problem_most_fixed(const struct problem *problem)
+{
+    uint64_t most = 0;
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++)
+        most = problem->devices[d].fixed > most ? problem->devices[d].fixed : most;
+    return most;
+}
+
 /** Cap of a device under a cap of all. */
 static inline uint64_t problem_cap(const struct problem *problem, uint64_t cap, uint32_t device)
 {

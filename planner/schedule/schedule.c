@@ -8,6 +8,7 @@
 #include "schedule/estimate.h"
 #include "schedule/order.h"
 #include "schedule/peak.h"
+#include "schedule/refuse.h"
 #include "schedule/spill.h"
 
 #define KIB UINT64_C(1024)
@@ -76,6 +77,8 @@ struct common {
     uint64_t pieces;                       /* of all jobs */
     uint64_t both_sides;                   /* most bytes that one device needs to hold its old side to the end */
     uint64_t spilled_least_cap;            /* when all that can be is parked; 0: not known */
+    bool is_frugal;                        /* the least cap is that of `frugal` */
+    struct rounds frugal;                  /* in the order of a linear program */
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -264,74 +267,32 @@ static void find_least_cap(struct arena *arena, struct common *common)
         try_least(arena, common, &strategies[i]);
 }
 
-/** What a device needs at its worst moment in least-peak order. */
-static uint64_t least_need(const struct common *common, uint32_t device)
-{
-    return common->problem->devices[device].fixed + worst_buffers(common, device) + common->least_slot[device];
-}
+/** A least cap this near to what no plan beats is not sought further. */
+#define LEAST_ENOUGH 1.003
 
-/** Device that needs most of what it may have: where a cap hurts first. */
-static uint32_t worst_device(const struct common *common)
+/** Slices of the programs whose orders are tried. */
+static const uint32_t order_slices[] = {8, 32, 64};
+
+/** Strictly one job after the other, in the order of a program: that may need less than any other strategy. */
+static void lower_least_cap(struct arena *arena, struct common *common)
 {
-    const struct problem *problem = common->problem;
-    uint32_t worst = 0;
-    int64_t worst_excess = INT64_MIN;
-    for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
-        int64_t excess = (int64_t)(least_need(common, d) - problem_cap(problem, problem->cap, d));
-        if (excess > worst_excess) {
-            worst_excess = excess;
-            worst = d;
-        }
+    struct problem problem = *common->problem;
+    struct rounds_options options = {.depth = 1, .chunk_bytes = common->least_chunk, .window = 1};
+    problem.cap = NO_CAP;
+    for (size_t i = 0; i < sizeof(order_slices) / sizeof(order_slices[0]); i++) {
+        struct rounds rounds;
+        if ((double)common->least_cap <= LEAST_ENOUGH * (double)problem.peak_lower_bound)
+            return;
+        options.order = cap_plan_order(arena, &problem, order_slices[i]);
+        if (options.order == NULL || !rounds_build(arena, &problem, &options, &rounds))
+            return;
+        uint64_t peak = peak_of_rounds(arena, &problem, &rounds);
+        if (peak >= common->least_cap)
+            continue;
+        common->least_cap = peak;
+        common->is_frugal = true;
+        common->frugal = rounds;
     }
-    return worst;
-}
-
-/** "cap 10 B is 2 B short", or that no cap would do on a device that has less memory than others. */
-static void say_short(const struct common *common, uint32_t device, char *text, size_t room)
-{
-    const struct problem *problem = common->problem;
-    uint64_t memory = problem->devices[device].memory, need = least_need(common, device);
-    if (common->least_cap < PEAK_OVER)
-        snprintf(text, room, "cap %llu B is %llu B short", (unsigned long long)problem->cap,
-                 (unsigned long long)(common->least_cap - problem->cap));
-    else
-        snprintf(text, room, "memory is %llu B short, whatever the cap,",
-                 (unsigned long long)(need > memory ? need - memory : 0));
-}
-
-static enum shunt_status refuse_cap(const struct common *common, struct shunt_err *err)
-{
-    const struct problem *problem = common->problem;
-    const struct world *world = problem->route->world;
-    uint32_t worst = worst_device(common);
-    const struct problem_device *device = &problem->devices[worst];
-    uint64_t cap = problem_cap(problem, problem->cap, worst);
-    const char *why = "the order of moves needs both sides of one tensor at once";
-    if (device->fixed + device->from > cap)
-        why = "the old layout alone is larger";
-    else if (device->fixed + device->to > cap)
-        why = "the new layout alone is larger";
-    else if (parks_any(problem))
-        why = "the smallest staging does not fit beside";
-    bool is_new = world->devices[worst].to_rank != WORLD_NO_RANK;
-    char shortage[96], peers[64] = "", least[64] = "", hint[80] = "";
-    say_short(common, worst, shortage, sizeof(shortage));
-    if (problem_peer_bytes(problem, worst) > 0)
-        snprintf(peers, sizeof(peers), " (%llu B of it for its peers)",
-                 (unsigned long long)problem_peer_bytes(problem, worst));
-    if (common->least_cap < PEAK_OVER)
-        snprintf(least, sizeof(least), "; the least cap that would do is %llu B",
-                 (unsigned long long)common->least_cap);
-    if (common->spilled_least_cap > 0 && common->spilled_least_cap < common->least_cap)
-        snprintf(hint, sizeof(hint), ", or %llu B with --spill host", (unsigned long long)common->spilled_least_cap);
-    return shunt_fail(
-        err, SHUNT_ERR_INFEASIBLE,
-        "infeasible: %s on device %u (%s rank %u): %s; old side %llu B, new side %llu B, smallest staging "
-        "%llu B, reserve and transport %llu B%s%s%s",
-        shortage, world->devices[worst].id, is_new ? "new" : "old",
-        is_new ? world->devices[worst].to_rank : world->devices[worst].from_rank, why, (unsigned long long)device->from,
-        (unsigned long long)device->to, (unsigned long long)common->least_slot[worst],
-        (unsigned long long)device->fixed, peers, least, hint);
 }
 
 static enum shunt_status refuse_staging(const struct common *common, struct shunt_err *err)
@@ -409,6 +370,14 @@ static enum shunt_status take(struct arena *arena, struct common *common, const 
     *schedule_out = found->schedule;
     if (found->schedule.method != NULL)
         return SHUNT_OK;
+    *schedule_out = (struct schedule){.problem = common->problem,
+                                      .method = "lp-strict",
+                                      .rounds = common->frugal,
+                                      .least_cap = common->least_cap,
+                                      .solver = lp_solver_name(),
+                                      .solver_status = lp_status_text(LP_OPTIMAL)};
+    if (common->is_frugal)
+        return SHUNT_OK;
     *schedule_out = (struct schedule){
         .problem = common->problem, .method = common->least_strategy->name, .least_cap = common->least_cap};
     if (!run_strategy(arena, common, common->least_strategy, common->least_strategy_cap, &schedule_out->rounds, &peak))
@@ -441,13 +410,18 @@ static bool is_better(const struct found *a, const struct found *b)
 static struct found find_lanes(struct arena *arena, const struct common *common)
 {
     const struct problem *problem = common->problem;
-    const struct cap_plan_options options = {
-        .cap = problem->cap, .least_chunk = common->least_chunk, .least_slot = common->largest_least_slot};
+    const struct cap_plan_options options = {.cap = problem->cap, .least_slot = common->largest_least_slot};
     struct found lanes = {.schedule = {.problem = problem, .least_cap = common->least_cap}};
+    struct cap_plan_result result = {.status = LP_ABSENT};
     /* as of other strategies: not where only this cap makes it so frugal */
-    if (cap_plan_build(arena, problem, &options, &lanes.schedule.rounds, &lanes.seconds) &&
-        peak_of_rounds(arena, problem, &lanes.schedule.rounds) >= common->least_cap)
-        lanes.schedule.method = "lanes";
+    if (!cap_plan_build(arena, problem, &options, &result) ||
+        peak_of_rounds(arena, problem, &result.rounds) < common->least_cap)
+        return lanes;
+    lanes.seconds = result.seconds;
+    lanes.schedule.rounds = result.rounds;
+    lanes.schedule.method = result.solved ? "lp" : "lanes";
+    lanes.schedule.solver = result.solved ? lp_solver_name() : NULL;
+    lanes.schedule.solver_status = lp_status_text(result.status);
     return lanes;
 }
 
@@ -472,6 +446,17 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
     return take(arena, common, &best, schedule_out, err);
 }
 
+static enum shunt_status refuse(struct arena *arena, const struct common *common, struct shunt_err *err)
+{
+    const struct refusal refusal = {.problem = common->problem,
+                                    .least_cap = common->least_cap,
+                                    .spilled_least_cap = common->spilled_least_cap,
+                                    .least_slot = common->least_slot,
+                                    .worst_buffers = common->least_peak,
+                                    .solve = !common->quick};
+    return refuse_cap(arena, &refusal, err);
+}
+
 /* ---- spilling ---------------------------------------------------------------------- */
 
 /** The same with old buffers parked, so that about `room` bytes are left beside the buffers under the cap. */
@@ -479,6 +464,7 @@ static struct common park_for(struct arena *arena, const struct common *common, 
 {
     struct common parked = *common;
     parked.least_strategy = NULL;
+    parked.is_frugal = false;
     parked.least_peak = ARENA_NEW(arena, uint64_t, common->problem->route->world->device_count);
     parked.problem = spill_build(arena, common->problem, common->orders[ORDER_LEAST_PEAK], room, parked.least_peak);
     return parked;
@@ -557,12 +543,15 @@ enum shunt_status schedule_build(struct arena *arena, const struct problem *prob
     if (common.largest_least_slot > problem->staging)
         return refuse_staging(&common, err);
     try_orders(arena, &common);
-    if (!common.quick || problem->cap < common.least_cap)
+    if (!common.quick || problem->cap < common.least_cap) {
         find_least_cap(arena, &common);
+        if (common.pieces <= FEW_PIECES)
+            lower_least_cap(arena, &common);
+    }
     if (problem->cap >= common.least_cap)
         return choose(arena, &common, relayed, schedule_out, err);
     struct common all = park_all(arena, &common);
     if (!problem->may_spill || problem->cap < all.least_cap)
-        return refuse_cap(problem->may_spill && all.least_cap < common.least_cap ? &all : &common, err);
+        return refuse(arena, problem->may_spill && all.least_cap < common.least_cap ? &all : &common, err);
     return choose_spilled(arena, &common, &all, schedule_out, err);
 }

@@ -18,8 +18,9 @@
 struct schedule {
     const struct problem *problem; /* of those given, the one that the rounds solve, perhaps with parked buffers */
     struct rounds rounds;
-    const char *method; /* name of the strategy */
-    uint64_t least_cap; /* bytes per device */
+    const char *method;                 /* name of the strategy */
+    uint64_t least_cap;                 /* bytes per device */
+    const char *solver, *solver_status; /* of the program whose pace or order the rounds keep; NULL: none */
 };
 
 enum schedule_method {

@@ -51,6 +51,13 @@ int lp_add_row(struct lp *lp, double lower, double upper)
     return (int)lp->rows.count - 1;
 }
 
+void lp_set_row(struct lp *lp, int row, double lower, double upper)
+{
+    lp->bad = lp->bad || row < 0 || (size_t)row >= lp->rows.count || bounds_are_bad(lower, upper);
+    if (!lp->bad)
+        lp->rows.items[row] = (struct lp_row){lower, upper};
+}
+
 void lp_add_entry(struct lp *lp, int row, int column, double value)
 {
     if (!isfinite(value) || row < 0 || column < 0 || (size_t)row >= lp->rows.count ||

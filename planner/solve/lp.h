@@ -46,6 +46,7 @@ struct lp *lp_new(struct arena *arena);
 /** @return its number; bounds may be infinite */
 int lp_add_column(struct lp *lp, double cost, double lower, double upper, bool whole);
 int lp_add_row(struct lp *lp, double lower, double upper);
+void lp_set_row(struct lp *lp, int row, double lower, double upper);
 /** Entries of one place add up. */
 void lp_add_entry(struct lp *lp, int row, int column, double value);
 
