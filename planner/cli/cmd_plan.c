@@ -17,6 +17,7 @@
 #include "make_plan.h"
 #include "placed.h"
 #include "shunt/workers.h"
+#include "solve/lp.h"
 #include "spilled.h"
 
 struct plan_options {
@@ -126,11 +127,11 @@ static enum shunt_status check_outputs(const struct plan_options *o, struct shun
 static enum shunt_status check_supported(const struct plan_options *o, struct shunt_err *err)
 {
     if (strcmp(o->method, "exact") == 0)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "not supported: --method exact: this version schedules greedily; use auto or greedy");
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "not supported: --method exact: %s; use auto or greedy",
+                          lp_solver_name() == NULL ? "built without GLPK"
+                                                   : "this version solves no whole-number programs");
     if (o->time_limit_given)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
-                          "not supported: --time-limit: the greedy method has no solver to stop");
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "not supported: --time-limit: solvers stop on counts alone");
     return SHUNT_OK;
 }
 

@@ -24,9 +24,8 @@ struct schedule {
 };
 
 enum schedule_method {
-    METHOD_AUTO,   /* the best that this version has */
-    METHOD_GREEDY, /* the first strategy that fits; the least cap is sought where the cap is below what orders ask for */
-    METHOD_EXACT   /* whole-number programs too, up to the sizes where they end */
+    METHOD_AUTO,  /* the best that this version has */
+    METHOD_GREEDY /* the first strategy that fits; the least cap is sought where the cap is below what orders ask for */
 };
 
 /** Staging that is used when the user names none: enough for a few rounds on the busiest device. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Rounds under caps of real moves: near their bound, under the cap, and refused with the right reason below it. */
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "compile.h"
@@ -145,7 +146,9 @@ static void refusals_say_why(void)
         {0.99, 0, {"the old layout alone is larger: it holds", "more than the cap", "rank"}},
         {0, 0.99, {"the new layout alone is larger: it needs", "embed.weight (master)", "rank"}},
         {0, 1.004, {"buffers come and go whole: with both sides of layer.", "smallest staging alone", "rank"}},
-        {0, 1.008, {"both sides of some tensors at once (all stages in equal step:", "B in 64", "rank"}},
+        {0,
+         1.008,
+         {"both sides of some tensors at once (all stages in equal step:", "the least cap that would do", "rank"}},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct room room;
@@ -190,10 +193,61 @@ static void least_cap_is_near_the_larger_side(void)
     room_close(&room);
 }
 
+struct thread_work {
+    struct room room;
+    struct schedule schedule;
+    double seconds;
+    bool done;
+};
+
+static void plan_at_least(struct thread_work *work)
+{
+    struct shunt_err err = {0};
+    struct problem *problem = work->room.problem;
+    problem->cap = problem->peak_lower_bound + problem->peak_lower_bound / 80;
+    work->done = schedule_build(&work->room.arena, problem, METHOD_AUTO, &work->schedule, &err) == SHUNT_OK;
+    work->seconds = work->done ? estimate_seconds(&work->room.arena, problem, &work->schedule.rounds) : -1;
+}
+
+static void *plan_in_thread(void *context)
+{
+    struct thread_work *const volatile work = context;
+    if (setjmp(work->room.arena.on_failure) == 0)
+        plan_at_least(work);
+    return NULL;
+}
+
+/** Five threads plan at once, solver and all, as one does alone; the main thread frees what they made. */
+static void threads_plan_alike(void)
+{
+    enum { THREADS = 5 };
+    static struct thread_work works[THREADS];
+    pthread_t threads[THREADS];
+    for (int t = 0; t < THREADS; t++) {
+        if (!room_open(&works[t].room, "gpt2-124m-8-tp4pp2", "gpt2-124m-8-tp2pp4", "local"))
+            return;
+    }
+    plan_in_thread(&works[0]);
+    for (int t = 1; t < THREADS; t++)
+        CHECK(pthread_create(&threads[t], NULL, plan_in_thread, &works[t]) == 0);
+    for (int t = 1; t < THREADS; t++)
+        pthread_join(threads[t], NULL);
+    for (int t = 1; t < THREADS; t++) {
+        const struct rounds *rounds = &works[t].schedule.rounds, *alone = &works[0].schedule.rounds;
+        CHECK(works[t].done == works[0].done && works[t].seconds == works[0].seconds);
+        CHECK(rounds->round_count == alone->round_count && rounds->unit_count == alone->unit_count);
+        for (uint32_t u = 0; u < rounds->unit_count && rounds->unit_count == alone->unit_count; u++)
+            CHECK(memcmp(&rounds->units[u], &alone->units[u], sizeof(struct unit)) == 0);
+    }
+    for (int t = 0; t < THREADS; t++)
+        room_close(&works[t].room);
+}
+
 static const struct test_case cases[] = {
     {"rounds_are_near_the_bound", rounds_are_near_the_bound},
     {"programs_agree", programs_agree},
     {"refusals_say_why", refusals_say_why},
     {"least_cap_is_near_the_larger_side", least_cap_is_near_the_larger_side},
+    {"threads_plan_alike", threads_plan_alike},
 };
 TEST_MAIN(cases)
