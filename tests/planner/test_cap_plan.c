@@ -205,7 +205,7 @@ static void plan_at_least(struct thread_work *work)
     struct shunt_err err = {0};
     struct problem *problem = work->room.problem;
     problem->cap = problem->peak_lower_bound + problem->peak_lower_bound / 80;
-    work->done = schedule_build(&work->room.arena, problem, METHOD_AUTO, &work->schedule, &err) == SHUNT_OK;
+    work->done = schedule_build(&work->room.arena, problem, NULL, METHOD_AUTO, &work->schedule, &err) == SHUNT_OK;
     work->seconds = work->done ? estimate_seconds(&work->room.arena, problem, &work->schedule.rounds) : -1;
 }
 
