@@ -13,7 +13,7 @@
 #define CHUNKS_PER_SLOT 32
 #define MOST_CHUNKS     200000
 #define ROUND_TRIES     4
-#define MOST_WORK       2e8  /* loads times rounds, over all tries: what takes longer is left to other strategies */
+#define MOST_WORK       4e9  /* loads times rounds, over all tries: what takes longer is left to other strategies */
 #define MOST_COLUMNS    6000 /* of a program: lanes times slices */
 
 /** Every lane at its own even pace from begin to end, its jobs in order. */
