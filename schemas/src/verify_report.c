@@ -45,8 +45,9 @@ static const struct rule_row rule_rows[SHUNT_RULE_COUNT] = {
         {"staging", "messages of a round are apart in their slot; packs are apart and each inside one send; every pack "
                     "has exactly one unpack at the same distance, with the same shape and element size in the slot"},
     [SHUNT_RULE_LIFETIME] = {"lifetime", "a device has buffers of a side only if that side has a rank there"},
-    [SHUNT_RULE_MEMORY] = {"memory", "live_bytes, peak_bytes, from_bytes, to_bytes are those of section 5, no "
-                                     "live_bytes is above the device's cap, and the slots of no device are above staging"},
+    [SHUNT_RULE_MEMORY] = {"memory",
+                           "live_bytes, peak_bytes, from_bytes, to_bytes are those of section 5, no "
+                           "live_bytes is above the device's cap, and the slots of no device are above staging"},
     [SHUNT_RULE_SUMMARY] =
         {"summary", "the figures of section 2.4 are those of the replay; bounds do not exceed what they bound; what "
                     "state_notes calls copied is a tensor, nothing else that it names is, and it names nothing twice"},
