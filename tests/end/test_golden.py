@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of plans/golden/ are made again and compared byte for byte.
 
-usage: test_golden.py BUILD_DIR [--update]   (TAP on stdout)
+A build without a solver finds other least caps, which plans carry: with --no-solver, nothing is compared.
+
+usage: test_golden.py BUILD_DIR [--update | --no-solver]   (TAP on stdout)
 """
 from __future__ import annotations
 
@@ -36,6 +38,9 @@ def problem_with(shunt: Path, pair: tuple[str, str], update: bool) -> str | None
 def main() -> int:
     shunt = Path(sys.argv[1]) / "planner" / "shunt"
     failed = 0
+    if "--no-solver" in sys.argv[2:]:
+        print("1..0 # SKIP built without GLPK, which finds lower least caps")
+        return 0
     for number, pair in enumerate(PAIRS, 1):
         problem = problem_with(shunt, pair, "--update" in sys.argv[2:])
         if problem is not None:
