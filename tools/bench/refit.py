@@ -2,7 +2,7 @@
 """Section `refit`: weights moved by our plans and by megatron-core's refit planner, side by side.
 
 The peer's planner runs as it is installed, in a process of its own (refit_peer.py) and a virtual environment of its
-own, over stub parameters and process groups that say what a rank would say. Both sides of a pair run on the
+own, over parameters without data and process groups that say what a rank would say. Both sides of a pair run on the
 same devices, eight a node, ranks along tp, dp, pp, experts along ep, dp, pp. Seconds are compared as processor seconds:
 the whole process of ours, the planning call alone of the peer's.
 """
