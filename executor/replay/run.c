@@ -4,8 +4,9 @@
  *
  *     depth 1   alloc k  pack k  post k  wait k  unpack k  free k
  *     depth 2   alloc 0  pack 0  post 0
- *               then for each k:  unpack k-1  free k-1  alloc k+1  pack k+1 | wait k  post k+1
- *               (what stands before the bar happens while round k is on the wire)
+ *               then for each k:  unpack k-1  free k-1  alloc k+1  pack k+1  post k+1 | wait k
+ *               (what stands before the bar happens while round k is on the wire; round k+1 joins it there as soon
+ *               as it is packed, as its staging slot is the one that round k-1 has left)
  *               and last:         unpack last  free last
  */
 #include <stdlib.h>
@@ -96,10 +97,10 @@ static enum shunt_status run_overlapped(struct run *run, struct shunt_err *err)
             run_drain(run, k - 1);
         if (more)
             st = run_fill(run, k + 1, err);
-        if (st == SHUNT_OK)
-            st = run_wait(run, k, err);
         if (st == SHUNT_OK && more)
             st = run_post(run, k + 1, err);
+        if (st == SHUNT_OK)
+            st = run_wait(run, k, err);
     }
     if (st == SHUNT_OK)
         run_drain(run, run->rounds - 1);

@@ -14,15 +14,20 @@ struct loopback_posted {
 
 struct loopback {
     struct transport base;
-    struct loopback_posted *posted; /* one per device */
+    struct loopback_posted *posted; /* TRANSPORT_GROUPS per device */
 };
+
+static struct loopback_posted *posted_by(struct loopback *lb, uint32_t device, uint32_t round)
+{
+    return &lb->posted[(size_t)device * TRANSPORT_GROUPS + round % TRANSPORT_GROUPS];
+}
 
 static enum shunt_status loopback_open(const struct transport_config *config, struct transport **transport_out,
                                        struct shunt_err *err)
 {
     struct loopback *lb = calloc(1, sizeof(*lb));
     if (lb != NULL)
-        lb->posted = calloc(config->size, sizeof(*lb->posted));
+        lb->posted = calloc((size_t)config->size * TRANSPORT_GROUPS, sizeof(*lb->posted));
     if (lb == NULL || lb->posted == NULL) {
         free(lb);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u loopback devices", config->size);
@@ -45,7 +50,7 @@ static enum shunt_status loopback_post(struct transport *transport, uint32_t dev
 {
     (void)err;
     struct loopback *lb = (struct loopback *)transport;
-    lb->posted[device] = (struct loopback_posted){.messages = messages, .count = count, .round = round};
+    *posted_by(lb, device, round) = (struct loopback_posted){.messages = messages, .count = count, .round = round};
     return SHUNT_OK;
 }
 
@@ -68,13 +73,13 @@ static struct transport_message *find_message(const struct loopback_posted *post
 
 static enum shunt_status deliver(struct loopback *lb, uint32_t device, uint32_t round, struct shunt_err *err)
 {
-    struct loopback_posted *mine = &lb->posted[device];
+    const struct loopback_posted *mine = posted_by(lb, device, round);
     for (uint32_t i = 0; i < mine->count; i++) {
         struct transport_message *m = &mine->messages[i];
         uint32_t opposite = m->direction == SHUNT_SEND ? SHUNT_RECV : SHUNT_SEND;
         struct transport_message *other = NULL;
-        if (m->peer < lb->base.size && lb->posted[m->peer].round == round)
-            other = find_message(&lb->posted[m->peer], opposite, device);
+        if (m->peer < lb->base.size && posted_by(lb, m->peer, round)->round == round)
+            other = find_message(posted_by(lb, m->peer, round), opposite, device);
         if (other == NULL)
             return shunt_fail(err, SHUNT_ERR_TRANSPORT, "round %u: device %u %s device %u, which has no such message",
                               round, device, m->direction == SHUNT_SEND ? "sends to" : "receives from", m->peer);

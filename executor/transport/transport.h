@@ -53,7 +53,8 @@ struct transport_ops {
     enum shunt_status (*post)(struct transport *transport, uint32_t device, uint32_t round,
                               struct transport_message *messages, uint32_t count, struct shunt_err *err);
 
-    /** Until every message of the round, of all local devices, is done. One round is on the wire at a time. */
+    /** Until every message of the round, of all local devices, is done. Up to TRANSPORT_GROUPS rounds are on the wire
+        at a time; they are waited for in the order in which they were posted. */
     enum shunt_status (*wait)(struct transport *transport, uint32_t round, const struct deadline *deadline,
                               struct shunt_err *err);
 
@@ -78,6 +79,7 @@ struct transport_ops {
 };
 
 #define TRANSPORT_SHARE_MAX 2048u
+#define TRANSPORT_GROUPS    4u
 
 /** Head of every transport's own struct. */
 struct transport {

@@ -10,7 +10,8 @@ static void ucx_free(struct ucx *ucx)
         free(ucx->peers[i].record);
     ucx_orphans_free(ucx);
     free(ucx->peers);
-    free(ucx->requests);
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
+        free(ucx->groups[i].requests);
     free(ucx);
 }
 
@@ -60,6 +61,8 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
     ucx->meet = config->meet;
     ucx->segments.fd = -1;
     snprintf(ucx->where, sizeof(ucx->where), "at the meeting");
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
+        ucx->groups[i].owner = ucx;
     for (uint32_t i = 0; i < config->size; i++) {
         ucx->peers[i].owner = ucx;
         ucx->peers[i].device = i;

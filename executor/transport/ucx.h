@@ -49,6 +49,7 @@ struct ucx_worker {
 };
 
 struct ucx;
+struct ucx_group;
 struct ucx_batch; /* in ucx_control.c */
 
 struct ucx_peer {
@@ -64,10 +65,19 @@ struct ucx_peer {
 
 /** One data request in flight. */
 struct ucx_request {
-    struct ucx *owner;
+    struct ucx_group *group;
     struct transport_message *message;
     void *handle; /* NULL when done */
     bool done;
+};
+
+/** The messages of one round, from post to wait. */
+struct ucx_group {
+    struct ucx *owner;
+    bool posted;
+    uint32_t round;
+    struct ucx_request *requests; /* room as ucx->request_room */
+    uint32_t count, pending;
 };
 
 struct ucx {
@@ -79,9 +89,8 @@ struct ucx {
     struct segments segments;
     bool one_machine, cma;
 
-    struct ucx_request *requests;
-    uint32_t request_room, request_count, pending;
-    uint32_t round;
+    struct ucx_group groups[TRANSPORT_GROUPS];
+    uint32_t request_room; /* of each group */
     char where[80]; /* "in round 17", "at the report": for messages */
     uint32_t votes; /* gathers and shares so far: tells records apart */
 

@@ -10,10 +10,22 @@
 #define CANCEL_SECONDS 0.5
 #define CONTROL_TURNS  64u /* look after the control worker at least this often */
 
-/* 16 bits of sequence, 21 of round, 20 of sender. */
+/* 16 bits of sequence, 22 of round, 20 of sender. */
 static uint64_t data_tag(const struct ucx *ucx, uint32_t round, uint32_t sender)
 {
-    return (uint64_t)(ucx->base.sequence & 0xFFFF) << 41 | (uint64_t)round << 20 | sender;
+    return (uint64_t)(ucx->base.sequence & 0xFFFF) << 42 | (uint64_t)round << 20 | sender;
+}
+
+static bool make_room(struct ucx *ucx, uint32_t room)
+{
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++) {
+        struct ucx_request *requests = realloc(ucx->groups[i].requests, room * sizeof(*requests));
+        if (requests == NULL)
+            return false;
+        ucx->groups[i].requests = requests;
+    }
+    ucx->request_room = room;
+    return true;
 }
 
 enum shunt_status ucx_prepare(struct transport *transport, uint32_t device, const struct transport_needs *needs,
@@ -21,13 +33,8 @@ enum shunt_status ucx_prepare(struct transport *transport, uint32_t device, cons
 {
     (void)device;
     struct ucx *ucx = (struct ucx *)transport;
-    if (needs->max_messages > ucx->request_room) {
-        struct ucx_request *requests = realloc(ucx->requests, needs->max_messages * sizeof(*requests));
-        if (requests == NULL)
-            return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u requests", needs->max_messages);
-        ucx->requests = requests;
-        ucx->request_room = needs->max_messages;
-    }
+    if (needs->max_messages > ucx->request_room && !make_room(ucx, needs->max_messages))
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u requests", needs->max_messages);
     for (uint32_t i = 0; i < needs->peer_count; i++) {
         struct ucx_peer *peer = &ucx->peers[needs->peers[i]];
         if (peer->data_ep != NULL)
@@ -44,12 +51,12 @@ enum shunt_status ucx_prepare(struct transport *transport, uint32_t device, cons
 
 static void request_done(struct ucx_request *request, ucs_status_t status)
 {
-    struct ucx *ucx = request->owner;
+    struct ucx_group *group = request->group;
     request->handle = NULL;
     request->done = true;
-    ucx->pending--;
+    group->pending--;
     if (status != UCS_OK && status != UCS_ERR_CANCELED)
-        ucx_note_failure(ucx, request->message->peer, status);
+        ucx_note_failure(group->owner, request->message->peer, status);
 }
 
 static void on_sent(void *handle, ucs_status_t status, void *user_data)
@@ -67,25 +74,26 @@ static void on_received(void *handle, ucs_status_t status, const ucp_tag_recv_in
     ucp_request_free(handle);
 }
 
-static void start(struct ucx *ucx, struct transport_message *message)
+static void start(struct ucx_group *group, struct transport_message *message)
 {
-    struct ucx_request *request = &ucx->requests[ucx->request_count++];
+    struct ucx *ucx = group->owner;
+    struct ucx_request *request = &group->requests[group->count++];
     struct ucx_peer *peer = &ucx->peers[message->peer];
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .user_data = request};
     ucs_status_ptr_t handle;
-    *request = (struct ucx_request){.owner = ucx, .message = message};
-    ucx->pending++;
+    *request = (struct ucx_request){.group = group, .message = message};
+    group->pending++;
     if (message->direction == SHUNT_SEND) {
         param.cb.send = on_sent;
         handle = ucp_tag_send_nbx(peer->data_ep, message->data, message->bytes,
-                                  data_tag(ucx, ucx->round, ucx->base.first_local), &param);
+                                  data_tag(ucx, group->round, ucx->base.first_local), &param);
     } else {
         param.cb.recv = on_received;
         message->arrived = 0;
         handle = ucp_tag_recv_nbx(peer->here ? ucx->local.worker : ucx->remote.worker, message->data, message->bytes,
-                                  data_tag(ucx, ucx->round, message->peer), UINT64_MAX, &param);
+                                  data_tag(ucx, group->round, message->peer), UINT64_MAX, &param);
     }
     if (!UCS_PTR_IS_PTR(handle))
         request_done(request, UCS_PTR_STATUS(handle));
@@ -93,41 +101,48 @@ static void start(struct ucx *ucx, struct transport_message *message)
         request->handle = handle;
 }
 
+static struct ucx_group *find_group(struct ucx *ucx, bool posted, uint32_t round)
+{
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++) {
+        if (ucx->groups[i].posted == posted && (!posted || ucx->groups[i].round == round))
+            return &ucx->groups[i];
+    }
+    return NULL;
+}
+
 enum shunt_status ucx_post(struct transport *transport, uint32_t device, uint32_t round,
                            struct transport_message *messages, uint32_t count, struct shunt_err *err)
 {
     struct ucx *ucx = (struct ucx *)transport;
+    struct ucx_group *group = find_group(ucx, false, 0);
     (void)device;
-    if (ucx->pending != 0 || count > ucx->request_room)
-        return shunt_fail(err, SHUNT_ERR_INTERNAL, "round %u: %u messages posted, %u pending, room for %u", round,
-                          count, ucx->pending, ucx->request_room);
-    ucx->round = round;
-    if (round == TRANSPORT_PAIR_ROUND)
-        snprintf(ucx->where, sizeof(ucx->where), "while peers compared their messages");
-    else
-        snprintf(ucx->where, sizeof(ucx->where), "in round %u", round);
-    ucx->request_count = 0;
+    if (group == NULL || count > ucx->request_room)
+        return shunt_fail(err, SHUNT_ERR_INTERNAL, "round %u: %u messages posted%s, room for %u", round, count,
+                          group == NULL ? " before others were waited for" : "", ucx->request_room);
+    group->posted = true;
+    group->round = round;
+    group->count = 0;
     for (uint32_t i = 0; i < count; i++) { /* receives first, so that data finds its place */
         if (messages[i].direction == SHUNT_RECV)
-            start(ucx, &messages[i]);
+            start(group, &messages[i]);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (messages[i].direction == SHUNT_SEND)
-            start(ucx, &messages[i]);
+            start(group, &messages[i]);
     }
     return SHUNT_OK;
 }
 
 /* ---- wait ----------------------------------------------------------------------- */
 
-static enum shunt_status time_out(struct ucx *ucx, double seconds, struct shunt_err *err)
+static enum shunt_status time_out(struct ucx *ucx, const struct ucx_group *group, double seconds, struct shunt_err *err)
 {
     char names[400] = "", silent[400];
     size_t used = 0;
     uint32_t open = 0;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < ucx->request_count; i++) {
-        const struct ucx_request *request = &ucx->requests[i];
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct ucx_request *request = &group->requests[i];
         if (request->handle == NULL)
             continue;
         char who[160];
@@ -142,16 +157,27 @@ static enum shunt_status time_out(struct ucx *ucx, double seconds, struct shunt_
     ucx_print_silent(ucx, seconds, silent, sizeof(silent));
     return shunt_fail(
         err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
-        ucx->where, silent, open, ucx->request_count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
+        ucx->where, silent, open, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
+}
+
+static void set_where(struct ucx *ucx, uint32_t round)
+{
+    if (round == TRANSPORT_PAIR_ROUND)
+        snprintf(ucx->where, sizeof(ucx->where), "while peers compared their messages");
+    else
+        snprintf(ucx->where, sizeof(ucx->where), "in round %u", round);
 }
 
 enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const struct deadline *deadline,
                            struct shunt_err *err)
 {
     struct ucx *ucx = (struct ucx *)transport;
+    struct ucx_group *group = find_group(ucx, true, round);
     uint32_t idle = 0;
-    (void)round;
-    for (uint32_t turn = 1; ucx->pending != 0; turn++) {
+    if (group == NULL)
+        return shunt_fail(err, SHUNT_ERR_INTERNAL, "round %u: waited for, and not posted", round);
+    set_where(ucx, round);
+    for (uint32_t turn = 1; group->pending != 0; turn++) {
         unsigned moved = ucp_worker_progress(ucx->local.worker);
         if (ucx->remote.worker != NULL)
             moved += ucp_worker_progress(ucx->remote.worker);
@@ -163,32 +189,47 @@ enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const st
         if (st != SHUNT_OK)
             return st;
         if (deadline_passed(deadline))
-            return time_out(ucx, deadline->seconds, err);
+            return time_out(ucx, group, deadline->seconds, err);
         if (moved == 0)
             ucx_idle(&idle);
     }
+    group->posted = false;
     return ucx->failed ? ucx_poll(transport, err) : SHUNT_OK;
 }
 
 /* ---- end ------------------------------------------------------------------------ */
 
-void ucx_data_cancel(struct ucx *ucx)
+static uint32_t pending(const struct ucx *ucx)
 {
-    struct deadline deadline = deadline_after(CANCEL_SECONDS);
-    for (uint32_t i = 0; i < ucx->request_count; i++) {
-        struct ucx_request *request = &ucx->requests[i];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
+        count += ucx->groups[i].posted ? ucx->groups[i].pending : 0;
+    return count;
+}
+
+static void cancel_group(struct ucx *ucx, struct ucx_group *group)
+{
+    for (uint32_t i = 0; group->posted && i < group->count; i++) {
+        struct ucx_request *request = &group->requests[i];
         if (request->handle == NULL)
             continue;
         const struct ucx_peer *peer = &ucx->peers[request->message->peer];
         ucp_request_cancel(peer->here ? ucx->local.worker : ucx->remote.worker, request->handle);
     }
-    while (ucx->pending != 0 && !deadline_passed(&deadline))
+}
+
+void ucx_data_cancel(struct ucx *ucx)
+{
+    struct deadline deadline = deadline_after(CANCEL_SECONDS);
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
+        cancel_group(ucx, &ucx->groups[i]);
+    while (pending(ucx) != 0 && !deadline_passed(&deadline))
         ucx_progress(ucx);
 }
 
 void ucx_data_close(struct ucx *ucx)
 {
-    bool force = ucx->pending != 0 || ucx->failed;
+    bool force = pending(ucx) != 0 || ucx->failed;
     for (uint32_t i = 0; i < ucx->base.size; i++) {
         struct ucx_peer *peer = &ucx->peers[i];
         if (peer->data_ep != NULL && (!force || !peer->here)) /* force needs error mode peer */
