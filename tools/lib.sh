@@ -80,6 +80,7 @@ is_there() {
     libssl-dev) pkg-config --exists libcrypto ;;
     libucx-dev) pkg-config --exists ucx ;;
     libglpk-dev) has_header glpk.h ;;
+    libxxhash-dev) has_header xxhash.h ;;
     python3-venv) python3 -c 'import venv, ensurepip' ;;
     libclang-rt-dev) has_sanitizers ;;
     *) command -v "$1" ;;

@@ -27,6 +27,7 @@ static const char help_text[] =
     "  --store DIR          write the new side to DIR/rank-NNNNN.safetensors\n"
     "  --fill SEED          fill the old side with a pattern of SEED and global coordinates\n"
     "  --check              after the move, compare every byte of the new side (needs --fill)\n"
+    "  --checksum           compare a checksum of every moved piece at both ends\n"
     "\n"
     "other:\n"
     "  --timeout SECONDS    deadline of every wait [60]\n"
@@ -46,6 +47,7 @@ enum option_code {
     OPT_STORE,
     OPT_FILL,
     OPT_CHECK,
+    OPT_CHECKSUM,
     OPT_TIMEOUT,
     OPT_NO_VERIFY,
     OPT_JSON,
@@ -54,6 +56,7 @@ enum option_code {
     OPT_VERSION,
 };
 
+/* clang-format off */
 static const struct option long_options[] = {
     {"launch", required_argument, NULL, OPT_LAUNCH},
     {"transport", required_argument, NULL, OPT_TRANSPORT},
@@ -63,6 +66,7 @@ static const struct option long_options[] = {
     {"store", required_argument, NULL, OPT_STORE},
     {"fill", required_argument, NULL, OPT_FILL},
     {"check", no_argument, NULL, OPT_CHECK},
+    {"checksum", no_argument, NULL, OPT_CHECKSUM},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
     {"json", no_argument, NULL, OPT_JSON},
@@ -71,6 +75,7 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
 };
+/* clang-format on */
 
 static enum shunt_status bad_value(const char *option, const char *expected, struct shunt_err *err)
 {
@@ -115,6 +120,9 @@ static enum shunt_status take_option(int code, struct options *o, struct shunt_e
         break;
     case OPT_CHECK:
         o->check = true;
+        break;
+    case OPT_CHECKSUM:
+        o->checksum = true;
         break;
     case OPT_NO_VERIFY:
         o->no_verify = true;

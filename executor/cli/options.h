@@ -20,7 +20,7 @@ struct options {
     bool fill, check;
     uint64_t seed;
     double timeout_seconds;
-    bool json, no_verify;
+    bool json, no_verify, checksum;
     bool help, version, list;
 };
 

@@ -10,7 +10,7 @@
 struct totals {
     uint32_t done; /* devices that have reported */
     uint64_t moved, received, wire, copied, filled;
-    uint64_t checked, wrong, never;
+    uint64_t checked, wrong, never, checksummed;
     uint64_t peak, plan_peak; /* maxima over devices; plan_peak is of the device with the measured peak */
     uint32_t peak_device;
     double seconds; /* slowest device */
@@ -32,6 +32,7 @@ static void add_result(struct totals *totals, const struct plan_result *result)
     totals->checked += result->report.checked_bytes;
     totals->wrong += result->report.wrong_bytes;
     totals->never += result->report.never_bytes;
+    totals->checksummed += result->stats.checksummed_bytes;
     if (result->stats.peak_bytes > totals->peak || totals->done == 1) {
         totals->peak = result->stats.peak_bytes;
         totals->plan_peak = result->stats.plan_peak_bytes;
@@ -98,6 +99,8 @@ static void print_plan(const struct summary *summary, uint32_t plan, FILE *file)
     fprintf(file, "\n  peak %" PRIu64 " bytes on device %u, plan says at most %" PRIu64 "\n", t.peak, t.peak_device,
             t.plan_peak);
     print_dropped(summary->chain->proofs[plan].dropped_states, file);
+    if (summary->options->checksum)
+        fprintf(file, "  %" PRIu64 " bytes have the checksums they were sent with\n", t.checksummed);
     if (summary->options->check)
         fprintf(file, "  %" PRIu64 " bytes checked, %" PRIu64 " wrong, %" PRIu64 " never written\n", t.checked, t.wrong,
                 t.never);
@@ -137,6 +140,8 @@ static void json_device(struct jsonw *json, const struct summary *summary, uint3
     jsonw_u64(json, "plan_peak_bytes", shunt_plan_get_device(summary->chain->plans[plan], device)->peak_bytes);
     jsonw_u64(json, "host_peak_bytes", stats->host_peak_bytes);
     jsonw_double(json, "seconds", stats->seconds);
+    jsonw_u64(json, "checksummed", stats->checksummed_bytes);
+    jsonw_double(json, "checksum_seconds", stats->checksum_seconds);
     jsonw_u64(json, "checked", result->report.checked_bytes);
     jsonw_u64(json, "wrong", result->report.wrong_bytes);
     jsonw_u64(json, "never_written", result->report.never_bytes);
@@ -176,6 +181,7 @@ static void json_plan(struct jsonw *json, const struct summary *summary, uint32_
     jsonw_u64(json, "peak_bytes", t.peak);
     jsonw_u64(json, "peak_device", t.peak_device);
     jsonw_u64(json, "plan_peak_bytes", shunt_plan_get_summary(summary->chain->plans[plan])->peak);
+    jsonw_u64(json, "checksummed", t.checksummed);
     jsonw_u64(json, "checked", t.checked);
     jsonw_u64(json, "wrong", t.wrong);
     jsonw_u64(json, "never_written", t.never);

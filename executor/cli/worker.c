@@ -60,6 +60,7 @@ static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
         .track_writes = worker->options->check,
         .memory = {.ctx = local, .alloc = alloc_new, .release = release_old},
         .progress = {.ctx = local, .round_done = round_done},
+        .checksum = worker->options->checksum,
     };
     enum shunt_status st = shunt_exec_open(&config, &local->exec, err);
     return st == SHUNT_OK ? shunt_exec_trust(local->exec, err) : st; /* main.c has verified the chain */

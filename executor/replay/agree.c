@@ -13,6 +13,7 @@ struct agree_record {
     uint32_t devices_crc; /* over the device table, which holds the checksum of every part */
     uint32_t device_count, round_count, sequence;
     uint32_t plan_table_crc, bound_table_crc;
+    uint32_t checksum;
 };
 
 static void fill_record(const struct engine *engine, uint32_t sequence, struct agree_record *record)
@@ -25,7 +26,8 @@ static void fill_record(const struct engine *engine, uint32_t sequence, struct a
                                     .round_count = header->round_count,
                                     .sequence = sequence,
                                     .plan_table_crc = engine_table_crc(engine, false),
-                                    .bound_table_crc = engine_table_crc(engine, true)};
+                                    .bound_table_crc = engine_table_crc(engine, true),
+                                    .checksum = engine->checksum != NULL};
     memcpy(record->plan_id, header->plan_id, sizeof(record->plan_id));
     for (uint32_t i = 0; i < header->device_count; i++) {
         const struct shunt_plan_device *device = shunt_plan_get_device(engine->plan, i);
@@ -47,6 +49,8 @@ static const char *difference(const struct agree_record *first, const struct agr
     if (first->devices_crc != other->devices_crc || first->device_count != other->device_count ||
         first->round_count != other->round_count)
         return "a plan file of the same id and other contents";
+    if (first->checksum != other->checksum)
+        return other->checksum != 0 ? "checksums on" : "checksums off";
     if (other->plan_table_crc != other->bound_table_crc)
         return "a buffer table that differs from the plan's";
     return NULL;

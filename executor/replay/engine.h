@@ -36,6 +36,8 @@ struct engine_schedule {
     uint32_t *begin; /* round_count + 1 */
 };
 
+struct checksum;
+
 struct engine {
     const struct shunt_plan *plan;
     const struct shunt_plan_header *header;
@@ -53,6 +55,7 @@ struct engine {
     struct transport_message *messages; /* of all rounds, as in the part */
     uint32_t *peers;                    /* ascending */
     uint32_t peer_count, max_messages;
+    struct checksum *checksum; /* NULL: none; owned */
 
     uint64_t live_bytes, host_live_bytes;
     struct shunt_exec_stats stats;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/checksum.h"
 #include "replay/engine.h"
 
 static char *buffer_name(const struct engine *engine, const struct shunt_plan_buffer *buffer)
@@ -192,6 +193,7 @@ void engine_finish(struct engine *engine)
     free(engine->frees.begin);
     free(engine->messages);
     free(engine->peers);
+    checksum_destroy(engine->checksum);
     *engine = (struct engine){0};
 }
 

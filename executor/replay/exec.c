@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/checksum.h"
 #include "shunt/verify.h"
 
 static const char *const state_names[] = {"opened", "verified", "bound", "running", "done", "failed"};
@@ -32,10 +33,16 @@ enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct
     st = engine_init(&exec->engine, plan, config->device, config->track_writes != 0, err);
     if (st != SHUNT_OK)
         goto err_close;
+    if (config->checksum != 0)
+        st = checksum_create(&exec->engine, &exec->engine.checksum, err);
+    if (st != SHUNT_OK)
+        goto err_engine;
     exec->engine.memory = config->memory;
     exec->progress = config->progress;
     *exec_out = exec;
     return SHUNT_OK;
+err_engine:
+    engine_finish(&exec->engine);
 err_close:
     shunt_plan_close(exec->own_plan);
 err_free:

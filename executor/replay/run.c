@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "replay/agree.h"
+#include "replay/checksum.h"
 #include "replay/exec.h"
 
 struct run {
@@ -20,8 +21,24 @@ struct run {
     struct engine **engines;
     uint32_t count;
     uint32_t rounds, depth;
+    bool checksum;
     double timeout_seconds;
 };
+
+/* Takes, or checks, the checksums of a round on one device. */
+static enum shunt_status run_checksum(struct engine *engine, uint32_t round, bool seals, struct shunt_err *err)
+{
+    enum shunt_status st = SHUNT_OK;
+    if (engine->checksum == NULL)
+        return SHUNT_OK;
+    int64_t begin = clock_now_ns();
+    if (seals)
+        checksum_seal(engine, round);
+    else
+        st = checksum_check(engine, round, err);
+    engine->stats.checksum_seconds += (double)(clock_now_ns() - begin) / 1e9;
+    return st;
+}
 
 static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_err *err)
 {
@@ -30,6 +47,21 @@ static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_
         if (st != SHUNT_OK)
             return st;
         engine_pack(run->engines[i], round);
+        (void)run_checksum(run->engines[i], round, true, err);
+    }
+    return SHUNT_OK;
+}
+
+static enum shunt_status run_post_checksums(struct run *run, uint32_t round, struct shunt_err *err)
+{
+    struct transport *transport = run->world->transport;
+    for (uint32_t i = 0; i < run->count; i++) {
+        uint32_t count;
+        struct transport_message *messages = checksum_messages(run->engines[i], round, &count);
+        enum shunt_status st = transport->ops->post(transport, run->engines[i]->device,
+                                                    TRANSPORT_CHECKSUM_ROUND + round, messages, count, err);
+        if (st != SHUNT_OK)
+            return st;
     }
     return SHUNT_OK;
 }
@@ -45,7 +77,7 @@ static enum shunt_status run_post(struct run *run, uint32_t round, struct shunt_
         if (st != SHUNT_OK)
             return st;
     }
-    return SHUNT_OK;
+    return run->checksum ? run_post_checksums(run, round, err) : SHUNT_OK;
 }
 
 static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_err *err)
@@ -55,18 +87,24 @@ static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_
     enum shunt_status st = transport->ops->wait(transport, round, &deadline, err);
     for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
         st = engine_arrived(run->engines[i], round, err);
+    if (st == SHUNT_OK && run->checksum)
+        st = transport->ops->wait(transport, TRANSPORT_CHECKSUM_ROUND + round, &deadline, err);
     return st == SHUNT_OK ? shunt_world_poll(run->world, err) : st;
 }
 
-static void run_drain(struct run *run, uint32_t round)
+static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < run->count; i++) {
         engine_unpack(run->engines[i], round);
+        enum shunt_status st = run_checksum(run->engines[i], round, false, err);
+        if (st != SHUNT_OK)
+            return st;
         engine_free(run->engines[i], round);
         struct shunt_exec_progress *progress = &run->execs[i]->progress;
         if (progress->round_done != NULL)
             progress->round_done(progress->ctx, run->engines[i]->device, round, run->rounds);
     }
+    return SHUNT_OK;
 }
 
 static enum shunt_status run_in_turn(struct run *run, struct shunt_err *err)
@@ -77,9 +115,10 @@ static enum shunt_status run_in_turn(struct run *run, struct shunt_err *err)
             st = run_post(run, k, err);
         if (st == SHUNT_OK)
             st = run_wait(run, k, err);
+        if (st == SHUNT_OK)
+            st = run_drain(run, k, err);
         if (st != SHUNT_OK)
             return st;
-        run_drain(run, k);
     }
     return SHUNT_OK;
 }
@@ -94,17 +133,15 @@ static enum shunt_status run_overlapped(struct run *run, struct shunt_err *err)
     for (uint32_t k = 0; k < run->rounds && st == SHUNT_OK; k++) {
         bool more = k + 1 < run->rounds;
         if (k > 0)
-            run_drain(run, k - 1);
-        if (more)
+            st = run_drain(run, k - 1, err);
+        if (st == SHUNT_OK && more)
             st = run_fill(run, k + 1, err);
         if (st == SHUNT_OK && more)
             st = run_post(run, k + 1, err);
         if (st == SHUNT_OK)
             st = run_wait(run, k, err);
     }
-    if (st == SHUNT_OK)
-        run_drain(run, run->rounds - 1);
-    return st;
+    return st == SHUNT_OK ? run_drain(run, run->rounds - 1, err) : st;
 }
 
 static enum shunt_status nothing_to_judge(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
@@ -211,6 +248,7 @@ enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *c
         run.engines[i] = &execs[i]->engine;
     run.rounds = run.engines[0]->header->round_count;
     run.depth = run.engines[0]->header->overlap_depth;
+    run.checksum = run.engines[0]->checksum != NULL;
     struct shunt_err cause = {{0}};
     st = run_all(&run, &cause);
     if (st != SHUNT_OK) {

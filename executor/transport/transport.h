@@ -93,6 +93,10 @@ struct transport {
 /** Pseudo-round in which peers compare what they are about to exchange. */
 #define TRANSPORT_PAIR_ROUND SHUNT_PLAN_MAX_ROUNDS
 
+/** Pseudo-round of the checksums of round k: this plus k. Two rounds and their checksums have groups apart. */
+#define TRANSPORT_CHECKSUM_ROUND (SHUNT_PLAN_MAX_ROUNDS + 2u)
+_Static_assert(TRANSPORT_CHECKSUM_ROUND % TRANSPORT_GROUPS == 2, "rounds k, k + 1 and their checksums differ");
+
 extern const struct transport_ops transport_loopback;
 #ifdef SHUNT_HAVE_UCX
 extern const struct transport_ops transport_ucx;

@@ -91,8 +91,8 @@ struct ucx {
 
     struct ucx_group groups[TRANSPORT_GROUPS];
     uint32_t request_room; /* of each group */
-    char where[80]; /* "in round 17", "at the report": for messages */
-    uint32_t votes; /* gathers and shares so far: tells records apart */
+    char where[80];        /* "in round 17", "at the report": for messages */
+    uint32_t votes;        /* gathers and shares so far: tells records apart */
 
     /* the first failure that a callback saw */
     bool failed;

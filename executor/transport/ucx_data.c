@@ -155,15 +155,17 @@ static enum shunt_status time_out(struct ucx *ucx, const struct ucx_group *group
         bytes += request->message->bytes;
     }
     ucx_print_silent(ucx, seconds, silent, sizeof(silent));
-    return shunt_fail(
-        err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
-        ucx->where, silent, open, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
+    return shunt_fail(err, SHUNT_ERR_TIMEOUT,
+                      "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
+                      ucx->where, silent, open, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
 }
 
 static void set_where(struct ucx *ucx, uint32_t round)
 {
     if (round == TRANSPORT_PAIR_ROUND)
         snprintf(ucx->where, sizeof(ucx->where), "while peers compared their messages");
+    else if (round >= TRANSPORT_CHECKSUM_ROUND)
+        snprintf(ucx->where, sizeof(ucx->where), "at the checksums of round %u", round - TRANSPORT_CHECKSUM_ROUND);
     else
         snprintf(ucx->where, sizeof(ucx->where), "in round %u", round);
 }

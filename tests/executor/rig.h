@@ -42,6 +42,7 @@ struct rig {
 struct rig_options {
     const struct transport_ops *transport; /* NULL: loopback */
     bool track;
+    bool checksum;
     int watched; /* device whose allocator and release are the rig's; -1: none */
 };
 
@@ -221,6 +222,7 @@ __attribute__((unused)) static void rig_open(struct rig *rig, struct build *buil
     CHECK_EQ_U64(world_open(ops, &world, &rig->world, &rig->err), SHUNT_OK);
     for (uint32_t i = 0; i < rig->count; i++) {
         struct shunt_exec_config config = {.plan = rig->plan, .device = i, .track_writes = options->track};
+        config.checksum = options->checksum;
         if (options->watched == (int)i)
             config.memory = (struct shunt_exec_memory){rig, watched_alloc, watched_release};
         CHECK_MSG(shunt_exec_open(&config, &rig->execs[i], &rig->err) == SHUNT_OK, "%s", rig->err.text);

@@ -65,6 +65,7 @@ struct shunt_exec_config {
     uint32_t track_writes;         /* not 0: remember which elements were written and poison the rest (slower) */
     struct shunt_exec_memory memory;
     struct shunt_exec_progress progress;
+    uint32_t checksum; /* not 0: an end-to-end checksum of every piece that moves between devices; all or no device */
 };
 
 /** One buffer of the plan's table, as it stands now. */
@@ -86,17 +87,20 @@ struct shunt_exec_stats {
     uint64_t sent_bytes, received_bytes;           /* payload that crossed between devices */
     uint64_t wire_sent_bytes, wire_received_bytes; /* the same with message padding */
     uint64_t copied_bytes, filled_bytes;           /* on the device */
-    uint64_t peak_bytes;      /* most bytes live at once: old, new (in device memory) and staging buffers */
-    uint64_t plan_peak_bytes; /* the plan's promise; includes transport and reserve */
-    uint64_t host_peak_bytes; /* most bytes live at once of scratch buffers in host memory */
-    double seconds;           /* from the common start to this device's last free */
+    uint64_t peak_bytes;        /* most bytes live at once: old, new (in device memory) and staging buffers */
+    uint64_t plan_peak_bytes;   /* the plan's promise; includes transport and reserve */
+    uint64_t host_peak_bytes;   /* most bytes live at once of scratch buffers in host memory */
+    double seconds;             /* from the common start to this device's last free */
+    uint64_t checksummed_bytes; /* received pieces whose checksums were compared, and agreed */
+    double checksum_seconds;    /* spent on taking checksums, both ways */
 };
 
 /**
  * Open a plan (or share an open one) and check one device's part.
  *
  * @param exec_out  set on SHUNT_OK only; release with shunt_exec_close()
- * @return SHUNT_ERR_IO, SHUNT_ERR_PLAN, SHUNT_ERR_USAGE (no such device), SHUNT_ERR_NOMEM
+ * @return SHUNT_ERR_IO, SHUNT_ERR_PLAN, SHUNT_ERR_USAGE (no such device), SHUNT_ERR_NOMEM,
+ *         SHUNT_ERR_UNSUPPORTED (checksums in a build without them)
  */
 SHUNT_API enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct shunt_exec **exec_out,
                                             struct shunt_err *err);
@@ -134,7 +138,7 @@ SHUNT_API enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shu
  * @param execs            the devices of this process, in ascending order: all of them (loopback) or one
  * @param timeout_seconds  deadline of every single wait
  * @return SHUNT_ERR_MISMATCH, SHUNT_ERR_PEER, SHUNT_ERR_TIMEOUT, SHUNT_ERR_TRANSPORT, SHUNT_ERR_NOMEM,
- *         SHUNT_ERR_CANCELLED; the text names device, peer and round. The execs are then failed (or
+ *         SHUNT_ERR_CHECK (a checksum differs), SHUNT_ERR_CANCELLED; the text names device, peer and round. The execs are then failed (or
  *         still bound, when the agreement failed); the other processes have been told. The world is good
  *         for shunt_world_close() only, which comes before shunt_exec_close().
  */
