@@ -19,7 +19,8 @@
 #include "shunt/status.h"
 #include "shunt/types.h"
 
-enum meet_key { MEET_HELLO = 0, MEET_ADDRESS, MEET_KEY_COUNT };
+/** The last one says that a process has waited for its deadline, and is not itself the one that others wait for. */
+enum meet_key { MEET_HELLO = 0, MEET_ADDRESS, MEET_WAITED, MEET_KEY_COUNT };
 
 #define MEET_MAX_BYTES 16384u /* of one record */
 

@@ -3,7 +3,7 @@
  * Meeting in a directory that all processes see.
  *
  *     DIR/JOB/join-N                        rank N is here, or was killed
- *     DIR/JOB/hello-N, DIR/JOB/address-N    a record of rank N: head, payload, written under a
+ *     DIR/JOB/hello-N, address-N, waited-N  a record of rank N: head, payload, written under a
  *                                           temporary name and linked to its own in one step
  *     DIR/JOB/lost                          the first cause of failure, likewise
  *
@@ -43,7 +43,7 @@ struct store_dir {
     bool old_lost; /* the run had failed before this process came, or an earlier one has */
 };
 
-static const char *const key_names[MEET_KEY_COUNT] = {[MEET_HELLO] = "hello", [MEET_ADDRESS] = "address"};
+static const char *const key_names[MEET_KEY_COUNT] = {[MEET_HELLO] = "hello", [MEET_ADDRESS] = "address", [MEET_WAITED] = "waited"};
 
 static void record_name(char *name, size_t size, enum meet_key key, uint32_t rank)
 {

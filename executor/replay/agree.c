@@ -8,6 +8,7 @@
 
 struct agree_record {
     char version[16];
+    char library[32]; /* of the transport, with its version */
     uint8_t plan_id[SHUNT_PLAN_DIGEST_BYTES];
     uint32_t format_major, format_minor;
     uint32_t devices_crc; /* over the device table, which holds the checksum of every part */
@@ -16,7 +17,7 @@ struct agree_record {
     uint32_t checksum;
 };
 
-static void fill_record(const struct engine *engine, uint32_t sequence, struct agree_record *record)
+static void fill_record(const struct engine *engine, const struct transport *transport, struct agree_record *record)
 {
     const struct shunt_plan_header *header = engine->header;
     *record = (struct agree_record){.version = SHUNT_EXEC_VERSION,
@@ -24,22 +25,25 @@ static void fill_record(const struct engine *engine, uint32_t sequence, struct a
                                     .format_minor = header->version_minor,
                                     .device_count = header->device_count,
                                     .round_count = header->round_count,
-                                    .sequence = sequence,
+                                    .sequence = transport->sequence,
                                     .plan_table_crc = engine_table_crc(engine, false),
                                     .bound_table_crc = engine_table_crc(engine, true),
                                     .checksum = engine->checksum != NULL};
     memcpy(record->plan_id, header->plan_id, sizeof(record->plan_id));
+    snprintf(record->library, sizeof(record->library), "%s", transport->library);
     for (uint32_t i = 0; i < header->device_count; i++) {
         const struct shunt_plan_device *device = shunt_plan_get_device(engine->plan, i);
         record->devices_crc = shunt_crc32c(record->devices_crc, device, sizeof(*device));
     }
 }
 
-/* What a device has that device 0 has not; NULL if they agree. */
+/* What a device has that most have not; NULL if it is one of them. */
 static const char *difference(const struct agree_record *first, const struct agree_record *other)
 {
     if (memcmp(first->version, other->version, sizeof(first->version)) != 0)
         return "another executor version";
+    if (memcmp(first->library, other->library, sizeof(first->library)) != 0)
+        return "another version of the transport's library";
     if (first->format_major != other->format_major || first->format_minor != other->format_minor)
         return "another plan format version";
     if (memcmp(first->plan_id, other->plan_id, sizeof(first->plan_id)) != 0)
@@ -56,15 +60,44 @@ static const char *difference(const struct agree_record *first, const struct agr
     return NULL;
 }
 
+static bool same_record(const struct agree_record *a, const struct agree_record *b)
+{
+    return memcmp(a->version, b->version, sizeof(a->version)) == 0 &&
+           memcmp(a->library, b->library, sizeof(a->library)) == 0 &&
+           memcmp(a->plan_id, b->plan_id, sizeof(a->plan_id)) == 0 && a->format_major == b->format_major &&
+           a->format_minor == b->format_minor && a->devices_crc == b->devices_crc && a->sequence == b->sequence &&
+           a->checksum == b->checksum;
+}
+
+/* The first of the devices that more than half agree with (by a vote in which unlike pairs cancel); else device 0. */
+static uint32_t find_reference(const struct agree_record *records, uint32_t size)
+{
+    uint32_t best = 0, lead = 0, count = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        if (lead == 0)
+            best = i;
+        lead = same_record(&records[best], &records[i]) ? lead + 1 : lead - 1;
+    }
+    for (uint32_t i = 0; i < size; i++)
+        count += same_record(&records[best], &records[i]);
+    if (2 * count <= size)
+        return 0;
+    for (uint32_t i = 0; i < best; i++) {
+        if (same_record(&records[best], &records[i]))
+            return i;
+    }
+    return best;
+}
+
 static enum shunt_status judge_agreement(void *ctx, const void *all, uint32_t size, struct shunt_err *err)
 {
     (void)ctx;
     const struct agree_record *records = all;
     char who[700];
     size_t used = 0;
-    uint32_t bad = 0;
+    uint32_t bad = 0, reference = find_reference(records, size);
     for (uint32_t i = 0; i < size; i++) {
-        const char *what = difference(&records[0], &records[i]);
+        const char *what = difference(&records[reference], &records[i]);
         if (what == NULL)
             continue;
         bad++;
@@ -74,8 +107,8 @@ static enum shunt_status judge_agreement(void *ctx, const void *all, uint32_t si
     }
     if (bad == 0)
         return SHUNT_OK;
-    return shunt_fail(err, SHUNT_ERR_MISMATCH, "%u of %u devices do not agree with device 0, nothing was moved: %s",
-                      bad, size, who);
+    return shunt_fail(err, SHUNT_ERR_MISMATCH, "%u of %u devices do not agree with device %u, nothing was moved: %s",
+                      bad, size, reference, who);
 }
 
 /* What two peers tell each other. */
@@ -225,7 +258,7 @@ enum shunt_status agree_all(struct shunt_world *world, struct engine *const *eng
     if (records == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u records", count);
     for (uint32_t i = 0; i < count; i++)
-        fill_record(engines[i], world->transport->sequence, &records[i]);
+        fill_record(engines[i], world->transport, &records[i]);
     enum shunt_status st = world_vote(world, records, sizeof(*records), "agreement on the plan", judge_agreement, NULL,
                                       timeout_seconds, err);
     free(records);

@@ -45,12 +45,15 @@ enum shunt_status shunt_world_open(const struct shunt_world_config *config, stru
         if (st != SHUNT_OK)
             return st;
     }
-    st = world_open(ops, &own, world_out, err);
-    if (st != SHUNT_OK)
-        meet_close(own.meet);
-    else
+    struct shunt_err cause = {{0}};
+    st = world_open(ops, &own, world_out, &cause);
+    if (st == SHUNT_OK) {
         (*world_out)->owns_meet = true;
-    return st;
+        return SHUNT_OK;
+    }
+    meet_report_failure(own.meet, config->rank, config->rank, st, cause.text);
+    meet_close(own.meet);
+    return shunt_fail(err, st, "%s", cause.text);
 }
 
 enum shunt_status shunt_world_poll(struct shunt_world *world, struct shunt_err *err)

@@ -88,6 +88,7 @@ struct transport {
     uint32_t first_local, local_count;
     uint32_t sequence; /* number of the plan being run; tells late messages apart */
     bool root;
+    char library[32]; /* name and version of what carries the messages; all devices must have the same */
 };
 
 /** Pseudo-round in which peers compare what they are about to exchange. */

@@ -58,6 +58,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
                                    .first_local = config->rank,
                                    .local_count = 1,
                                    .root = config->rank == 0};
+    snprintf(ucx->base.library, sizeof(ucx->base.library), "UCX %s", ucp_get_version_string());
     ucx->meet = config->meet;
     ucx->segments.fd = -1;
     snprintf(ucx->where, sizeof(ucx->where), "at the meeting");

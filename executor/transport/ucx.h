@@ -138,6 +138,21 @@ enum shunt_status ucx_poll(struct transport *transport, struct shunt_err *err);
 void ucx_last_words(struct ucx *ucx, enum shunt_status status, const char *text);
 /** Note a failure that a callback has seen; the first one counts. */
 void ucx_note_failure(struct ucx *ucx, uint32_t device, ucs_status_t status);
+/** If somebody knows why the run ends, theirs is the better word: wait for it a moment. SHUNT_OK if nobody does. */
+enum shunt_status ucx_find_cause(struct ucx *ucx, struct shunt_err *err);
+/** Peers that a deadline was waited for in vain; of many the first ones. */
+#define UCX_WAITED_MAX 64u
+struct ucx_waited {
+    uint32_t devices[UCX_WAITED_MAX];
+    uint32_t count; /* to be named */
+    uint32_t
+        silent;   /* of those, who do not say that they wait themselves; they are all that is named, if there are any */
+    uint32_t all; /* records or messages that were missing */
+};
+void ucx_wait_for(struct ucx_waited *waited, uint32_t device);
+bool ucx_is_named(const struct ucx_waited *waited, uint32_t device);
+/** After a deadline: say so, and find who is to be named. Not SHUNT_OK if somebody else knows the cause. */
+enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, struct shunt_err *err);
 /** An error of UCX may only echo a peer's end: if the cause is known, it takes the place of `status` and the text. */
 enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct shunt_err *err);
 void ucx_control_close(struct ucx *ucx);

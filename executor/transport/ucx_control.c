@@ -19,6 +19,7 @@
 #define WORDS_SECONDS       0.25
 #define SHARE_GRACE_NS      NS_PER_SECOND /* device 0 knows more: let it time out first */
 #define ALIVE_SECONDS       1.0
+#define PATIENCE_SECONDS    1.0 /* with peers that wait as well: somebody else knows more */
 
 static uint64_t control_tag(uint64_t kind, uint32_t vote, uint32_t device)
 {
@@ -87,8 +88,7 @@ static enum shunt_status look_around(struct ucx *ucx, bool now, struct shunt_err
     return shunt_fail(err, SHUNT_ERR_PEER, "%s", lost.text);
 }
 
-/* If somebody knows why the run ends, theirs is the better word. */
-static enum shunt_status find_cause(struct ucx *ucx, struct shunt_err *err)
+enum shunt_status ucx_find_cause(struct ucx *ucx, struct shunt_err *err)
 {
     struct deadline grace = deadline_after(CAUSE_GRACE_SECONDS);
     while (!deadline_passed(&grace)) {
@@ -101,10 +101,64 @@ static enum shunt_status find_cause(struct ucx *ucx, struct shunt_err *err)
     return SHUNT_OK;
 }
 
+static bool has_waited(struct ucx *ucx, uint32_t device)
+{
+    char bytes[16];
+    size_t size = 0;
+    return ucx->meet->ops->try_get(ucx->meet, MEET_WAITED, device, bytes, sizeof(bytes), &size, NULL) == SHUNT_OK &&
+           size != 0;
+}
+
+/*
+ * Who waits for a peer that is stuck makes others wait in turn, and all deadlines pass at about the same time. So each
+ * says that it has waited, and then looks for one that has not: that is the one to name. Those who find none leave it
+ * to the others.
+ */
+enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, struct shunt_err *err)
+{
+    struct deadline patience = deadline_after(PATIENCE_SECONDS);
+    (void)ucx->meet->ops->put(ucx->meet, MEET_WAITED, "yes", 4, NULL);
+    do {
+        enum shunt_status st = ucx_find_cause(ucx, err);
+        if (st != SHUNT_OK)
+            return st;
+        waited->silent = 0;
+        for (uint32_t i = 0; i < waited->count; i++) {
+            if (!has_waited(ucx, waited->devices[i]))
+                waited->devices[waited->silent++] = waited->devices[i];
+        }
+    } while (waited->silent == 0 && !deadline_passed(&patience));
+    if (waited->silent != 0)
+        waited->count = waited->silent;
+    if (waited->count != 0)
+        ucx->lost_device = waited->devices[0];
+    return SHUNT_OK;
+}
+
+void ucx_wait_for(struct ucx_waited *waited, uint32_t device)
+{
+    waited->all++;
+    for (uint32_t i = 0; i < waited->count; i++) {
+        if (waited->devices[i] == device)
+            return;
+    }
+    if (waited->count < UCX_WAITED_MAX)
+        waited->devices[waited->count++] = device;
+}
+
+bool ucx_is_named(const struct ucx_waited *waited, uint32_t device)
+{
+    for (uint32_t i = 0; i < waited->count; i++) {
+        if (waited->devices[i] == device)
+            return true;
+    }
+    return false;
+}
+
 /* A connection broke. */
 static enum shunt_status explain_failure(struct ucx *ucx, struct shunt_err *err)
 {
-    enum shunt_status st = find_cause(ucx, err);
+    enum shunt_status st = ucx_find_cause(ucx, err);
     if (st != SHUNT_OK)
         return st;
     char who[160];
@@ -119,7 +173,7 @@ enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct 
     struct shunt_err cause = {{0}};
     if (status != SHUNT_ERR_TRANSPORT)
         return status;
-    enum shunt_status st = find_cause(ucx, &cause);
+    enum shunt_status st = ucx_find_cause(ucx, &cause);
     return st == SHUNT_OK ? status : shunt_fail(err, st, "%s", cause.text);
 }
 
@@ -297,11 +351,18 @@ static enum shunt_status time_out(struct ucx *ucx, const struct ucx_batch *batch
     char names[400] = "", silent[400];
     size_t used = 0;
     uint32_t missing = 0;
+    struct ucx_waited waited = {0};
     for (uint32_t i = 0; i < batch->count; i++) {
-        if (records[i].done)
+        if (!records[i].done)
+            ucx_wait_for(&waited, records[i].device);
+    }
+    enum shunt_status st = ucx_hear_waiters(ucx, &waited, err);
+    if (st != SHUNT_OK)
+        return st;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (records[i].done || !ucx_is_named(&waited, records[i].device))
             continue;
         char who[160];
-        ucx->lost_device = records[i].device;
         ucx_print_peer(ucx, records[i].device, who, sizeof(who));
         if (used + 180 < sizeof(names))
             used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", missing == 0 ? "" : ", ", who);
@@ -309,7 +370,7 @@ static enum shunt_status time_out(struct ucx *ucx, const struct ucx_batch *batch
     }
     ucx_print_silent(ucx, seconds, silent, sizeof(silent));
     return shunt_fail(err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; waited for %u of %u devices: %s", seconds,
-                      ucx->where, silent, missing, ucx->base.size, names);
+                      ucx->where, silent, waited.all, ucx->base.size, names);
 }
 
 /*

@@ -139,25 +139,31 @@ static enum shunt_status time_out(struct ucx *ucx, const struct ucx_group *group
 {
     char names[400] = "", silent[400];
     size_t used = 0;
-    uint32_t open = 0;
     uint64_t bytes = 0;
+    struct ucx_waited waited = {0};
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->requests[i].handle != NULL) {
+            ucx_wait_for(&waited, group->requests[i].message->peer);
+            bytes += group->requests[i].message->bytes;
+        }
+    }
+    enum shunt_status st = ucx_hear_waiters(ucx, &waited, err);
+    if (st != SHUNT_OK)
+        return st;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct ucx_request *request = &group->requests[i];
-        if (request->handle == NULL)
-            continue;
         char who[160];
+        if (request->handle == NULL || !ucx_is_named(&waited, request->message->peer))
+            continue;
         ucx_print_peer(ucx, request->message->peer, who, sizeof(who));
         if (used + 200 < sizeof(names))
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s %s", open == 0 ? "" : ", ",
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s %s", used == 0 ? "" : ", ",
                                      request->message->direction == SHUNT_SEND ? "sending to" : "receiving from", who);
-        if (open++ == 0)
-            ucx->lost_device = request->message->peer;
-        bytes += request->message->bytes;
     }
     ucx_print_silent(ucx, seconds, silent, sizeof(silent));
-    return shunt_fail(err, SHUNT_ERR_TIMEOUT,
-                      "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
-                      ucx->where, silent, open, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
+    return shunt_fail(
+        err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
+        ucx->where, silent, waited.all, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
 }
 
 static void set_where(struct ucx *ucx, uint32_t round)
