@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "cli/journals.h"
 #include "cli/progress.h"
 #include "cli/proving.h"
 #include "cli/summary.h"
@@ -303,9 +304,20 @@ static void catch_signals(bool launched)
         sigaction(SIGHUP, &action, NULL);
 }
 
+static int read_journals(struct command *command)
+{
+    struct shunt_err err = {{0}};
+    enum shunt_status st = journals_print(&command->options, &command->chain, stdout, &err);
+    if (st != SHUNT_OK)
+        fprintf(stderr, "shunt-exec: %s\n", err.text);
+    return close_results(shunt_status_exit_code(st));
+}
+
 static int run_command(struct command *command)
 {
     const char *fd_text = getenv(BOARD_FD_VARIABLE);
+    if (command->options.read_journal != NULL)
+        return read_journals(command);
     if (strcmp(command->transport->name, "loopback") == 0)
         return run_loopback(command);
     if (command->options.launch != 0 && fd_text == NULL) {

@@ -29,6 +29,10 @@ static const char help_text[] =
     "  --check              after the move, compare every byte of the new side (needs --fill)\n"
     "  --checksum           compare a checksum of every moved piece at both ends\n"
     "\n"
+    "after a failure:\n"
+    "  --journal DIR        keep a journal of finished rounds in DIR/device-NNNNN.journal\n"
+    "  --read-journal DIR   run nothing: print how far each device of PLAN came\n"
+    "\n"
     "other:\n"
     "  --timeout SECONDS    deadline of every wait [60]\n"
     "  --no-verify          do not prove the plan before running it\n"
@@ -48,6 +52,8 @@ enum option_code {
     OPT_FILL,
     OPT_CHECK,
     OPT_CHECKSUM,
+    OPT_JOURNAL,
+    OPT_READ_JOURNAL,
     OPT_TIMEOUT,
     OPT_NO_VERIFY,
     OPT_JSON,
@@ -67,6 +73,8 @@ static const struct option long_options[] = {
     {"fill", required_argument, NULL, OPT_FILL},
     {"check", no_argument, NULL, OPT_CHECK},
     {"checksum", no_argument, NULL, OPT_CHECKSUM},
+    {"journal", required_argument, NULL, OPT_JOURNAL},
+    {"read-journal", required_argument, NULL, OPT_READ_JOURNAL},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
     {"json", no_argument, NULL, OPT_JSON},
@@ -121,6 +129,12 @@ static enum shunt_status take_option(int code, struct options *o, struct shunt_e
     case OPT_CHECK:
         o->check = true;
         break;
+    case OPT_JOURNAL:
+        o->journal = optarg;
+        break;
+    case OPT_READ_JOURNAL:
+        o->read_journal = optarg;
+        break;
     case OPT_CHECKSUM:
         o->checksum = true;
         break;
@@ -151,6 +165,8 @@ static enum shunt_status check_combination(const struct options *o, struct shunt
         return SHUNT_OK;
     if (o->plan_count == 0)
         return shunt_fail(err, SHUNT_ERR_USAGE, "no PLAN given; see --help");
+    if (o->read_journal != NULL)
+        return SHUNT_OK;
     if (o->check && !o->fill)
         return shunt_fail(err, SHUNT_ERR_USAGE, "--check predicts what --fill SEED has written: give --fill too");
     if (o->fill && o->load != NULL)

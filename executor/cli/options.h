@@ -16,6 +16,7 @@ struct options {
     uint32_t launch;       /* 0: not given */
     const char *transport; /* NULL: not given */
     const char *load, *store;
+    const char *journal, *read_journal;
     const char *meet, *job;
     bool fill, check;
     uint64_t seed;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/journals.h"
 #include "cli/memory.h"
 #include "cli/neighbours.h"
 #include "cli/storing.h"
@@ -54,6 +55,7 @@ static void round_done(void *ctx, uint32_t device, uint32_t round, uint32_t roun
 static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
 {
     const struct worker *worker = local->worker;
+    char journal[4096];
     struct shunt_exec_config config = {
         .plan = worker->chain->plans[worker->plan],
         .device = local->device,
@@ -62,7 +64,13 @@ static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
         .progress = {.ctx = local, .round_done = round_done},
         .checksum = worker->options->checksum,
     };
-    enum shunt_status st = shunt_exec_open(&config, &local->exec, err);
+    enum shunt_status st = SHUNT_OK;
+    if (worker->options->journal != NULL) {
+        st = journals_path(worker->options->journal, local->device, journal, sizeof(journal), err);
+        config.journal_path = journal;
+    }
+    if (st == SHUNT_OK)
+        st = shunt_exec_open(&config, &local->exec, err);
     return st == SHUNT_OK ? shunt_exec_trust(local->exec, err) : st; /* main.c has verified the chain */
 }
 
@@ -277,6 +285,8 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
         worker.locals[i].device = world->transport->first_local + i;
         worker.locals[i].worker = &worker;
     }
+    if (st == SHUNT_OK && options->journal != NULL)
+        st = journals_make(options->journal, &cause);
     if (st == SHUNT_OK)
         st = neighbours_check(chain, world, options->timeout_seconds, &cause);
     if (st == SHUNT_OK)

@@ -35,6 +35,8 @@ enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct
         goto err_close;
     if (config->checksum != 0)
         st = checksum_create(&exec->engine, &exec->engine.checksum, err);
+    if (st == SHUNT_OK && config->journal_path != NULL)
+        st = journal_open(config->journal_path, plan, config->device, &exec->journal, err);
     if (st != SHUNT_OK)
         goto err_engine;
     exec->engine.memory = config->memory;
@@ -123,6 +125,7 @@ enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shunt_err *er
         return wrong_state(exec, "reset", err);
     engine_end(&exec->engine);
     engine_reset(&exec->engine);
+    journal_reset(exec->journal);
     set_verified(exec);
     return SHUNT_OK;
 }
@@ -171,6 +174,7 @@ void shunt_exec_close(struct shunt_exec *exec)
     if (exec == NULL)
         return;
     engine_finish(&exec->engine);
+    journal_close(exec->journal);
     shunt_plan_close(exec->own_plan);
     free(exec);
 }

@@ -43,10 +43,12 @@ static enum shunt_status run_checksum(struct engine *engine, uint32_t round, boo
 static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < run->count; i++) {
+        journal_begin(run->execs[i]->journal, round);
         enum shunt_status st = engine_alloc(run->engines[i], round, err);
         if (st != SHUNT_OK)
             return st;
         engine_pack(run->engines[i], round);
+        journal_fill(run->execs[i]->journal, round);
         (void)run_checksum(run->engines[i], round, true, err);
     }
     return SHUNT_OK;
@@ -99,7 +101,9 @@ static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt
         enum shunt_status st = run_checksum(run->engines[i], round, false, err);
         if (st != SHUNT_OK)
             return st;
+        journal_finish(run->execs[i]->journal, round);
         engine_free(run->engines[i], round);
+        journal_free(run->execs[i]->journal, round);
         struct shunt_exec_progress *progress = &run->execs[i]->progress;
         if (progress->round_done != NULL)
             progress->round_done(progress->ctx, run->engines[i]->device, round, run->rounds);
@@ -250,7 +254,11 @@ enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *c
     run.depth = run.engines[0]->header->overlap_depth;
     run.checksum = run.engines[0]->checksum != NULL;
     struct shunt_err cause = {{0}};
+    for (uint32_t i = 0; i < count; i++)
+        journal_reset(execs[i]->journal);
     st = run_all(&run, &cause);
+    for (uint32_t i = 0; i < count; i++)
+        journal_end(execs[i]->journal, st);
     if (st != SHUNT_OK) {
         shunt_world_abandon(world, st, cause.text);
         shunt_fail(err, st, "%s", cause.text);

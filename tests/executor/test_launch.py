@@ -291,6 +291,25 @@ def refuses_wrong_usage(folder):
         rig.expect(rig.run(plan, "--launch", 3), 1, "not supported: built without UCX")
 
 
+def keeps_journals(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 6, 10, 11, 6, 2)
+    other = rig.make_plan(folder, "b.plan", 3, 2, 6, 10, 11, 6, 2)
+    where = os.path.join(folder, "journals")
+    ways = [["--transport", "loopback"]] + ([["--launch", 3]] if rig.has_ucx() else [])
+    for way in ways:
+        rig.expect(rig.run(plan, *way, "--fill", 1, "--journal", where, "--checksum", "--check"), 0)
+        done = rig.run(plan, "--read-journal", where)
+        rig.expect(done, 0, "device 2: ", "done, 6 of 6 rounds finished, 6 begun", "6 buffers (480 bytes) complete", "0 buffers (0 bytes) whole",
+                   "journals of 3 of 3 devices: the old side is not whole, the new side is complete")
+        report = json.loads(rig.run(plan, "--read-journal", where, "--json").out)
+        assert report["new_complete"] and not report["old_whole"], report
+        assert [j["done"] for j in report["journals"]] == [6, 6, 6], report
+    rig.expect(rig.run(other, "--read-journal", where), 1, "the journal of another plan or device")
+    os.remove(os.path.join(where, "device-00001.journal"))
+    rig.expect(rig.run(plan, "--read-journal", where), 3, "device-00001.journal: open", "journals of 2 of 3 devices")
+    rig.expect(rig.run(plan, *ways[0], "--journal", os.path.join(folder, "no", "where")), 3, "make directory")
+
+
 def refuses_a_plan_that_does_not_verify(folder):
     plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
     with open(plan, "r+b") as file:
@@ -437,6 +456,7 @@ rig.main([
     loses_no_results,
     refuses_bad_files,
     refuses_wrong_usage,
+    keeps_journals,
     refuses_a_plan_that_does_not_verify,
     finds_wrong_elements,
     helps,

@@ -65,6 +65,7 @@ struct shunt_exec_config {
     uint32_t track_writes;         /* not 0: remember which elements were written and poison the rest (slower) */
     struct shunt_exec_memory memory;
     struct shunt_exec_progress progress;
+    const char *journal_path; /* NULL, or the file to keep a journal in: see shunt_exec_read_journal() */
     uint32_t checksum; /* not 0: an end-to-end checksum of every piece that moves between devices; all or no device */
 };
 
@@ -100,7 +101,7 @@ struct shunt_exec_stats {
  *
  * @param exec_out  set on SHUNT_OK only; release with shunt_exec_close()
  * @return SHUNT_ERR_IO, SHUNT_ERR_PLAN, SHUNT_ERR_USAGE (no such device), SHUNT_ERR_NOMEM,
- *         SHUNT_ERR_UNSUPPORTED (checksums in a build without them)
+ *         SHUNT_ERR_UNSUPPORTED (checksums in a build without them); SHUNT_ERR_IO of the journal, too
  */
 SHUNT_API enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct shunt_exec **exec_out,
                                             struct shunt_err *err);
@@ -153,6 +154,37 @@ SHUNT_API uint32_t shunt_exec_buffer_count(const struct shunt_exec *exec);
 /** index < shunt_exec_buffer_count() */
 SHUNT_API void shunt_exec_get_buffer(const struct shunt_exec *exec, uint32_t index,
                                      struct shunt_exec_buffer *buffer_out);
+
+enum shunt_exec_phase {
+    SHUNT_EXEC_PHASE_READY = 0, /* nothing has been touched */
+    SHUNT_EXEC_PHASE_MOVING,    /* still running, or killed */
+    SHUNT_EXEC_PHASE_DONE,      /* on all devices */
+    SHUNT_EXEC_PHASE_FAILED,    /* broke off with `status` */
+};
+
+/**
+ * How far a device came. Old-side buffers whose free_round is at least `done` have not been given back, and hold what
+ * they held. What rounds below `filled` copy or fill on the device, and what rounds below `done` unpack, is in its place
+ * in the new side; rounds from `begun` on have touched nothing.
+ */
+struct shunt_exec_journal {
+    uint8_t plan_id[SHUNT_PLAN_DIGEST_BYTES];
+    uint32_t device, device_count, round_count;
+    enum shunt_exec_phase phase;
+    enum shunt_status status; /* of a run that broke off, else SHUNT_OK */
+    uint32_t begun;           /* rounds that may have allocated, packed, copied and filled */
+    uint32_t filled;          /* rounds that have done all that */
+    uint32_t done;            /* rounds that have unpacked all, and may have given back what they free */
+    uint32_t freed;           /* rounds that have given it back */
+};
+
+/**
+ * Read a journal: at any moment, of a process that runs, has ended or was killed.
+ *
+ * @return SHUNT_ERR_IO, SHUNT_ERR_INPUT (not a journal)
+ */
+SHUNT_API enum shunt_status shunt_exec_read_journal(const char *path, struct shunt_exec_journal *journal_out,
+                                                    struct shunt_err *err);
 
 /** Any state. Frees what the executor allocated; accepts NULL. */
 SHUNT_API void shunt_exec_close(struct shunt_exec *exec);
