@@ -27,6 +27,7 @@ static const char help_text[] =
     "  --store DIR          write the new side to DIR/rank-NNNNN.safetensors\n"
     "  --fill SEED          fill the old side with a pattern of SEED and global coordinates\n"
     "  --check              after the move, compare every byte of the new side (needs --fill)\n"
+    "  --replicas           before the move, compare all copies of the old side with each other\n"
     "  --checksum           compare a checksum of every moved piece at both ends\n"
     "\n"
     "after a failure:\n"
@@ -52,6 +53,7 @@ enum option_code {
     OPT_FILL,
     OPT_CHECK,
     OPT_CHECKSUM,
+    OPT_REPLICAS,
     OPT_JOURNAL,
     OPT_READ_JOURNAL,
     OPT_TIMEOUT,
@@ -73,6 +75,7 @@ static const struct option long_options[] = {
     {"fill", required_argument, NULL, OPT_FILL},
     {"check", no_argument, NULL, OPT_CHECK},
     {"checksum", no_argument, NULL, OPT_CHECKSUM},
+    {"replicas", no_argument, NULL, OPT_REPLICAS},
     {"journal", required_argument, NULL, OPT_JOURNAL},
     {"read-journal", required_argument, NULL, OPT_READ_JOURNAL},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
@@ -135,6 +138,9 @@ static enum shunt_status take_option(int code, struct options *o, struct shunt_e
     case OPT_READ_JOURNAL:
         o->read_journal = optarg;
         break;
+    case OPT_REPLICAS:
+        o->replicas = true;
+        break;
     case OPT_CHECKSUM:
         o->checksum = true;
         break;
@@ -174,6 +180,9 @@ static enum shunt_status check_combination(const struct options *o, struct shunt
     if (o->store != NULL && !o->fill && o->load == NULL)
         return shunt_fail(err, SHUNT_ERR_USAGE,
                           "--store would write contents that nobody gave: give --load DIR or --fill SEED too");
+    if (o->replicas && !o->fill && o->load == NULL)
+        return shunt_fail(err, SHUNT_ERR_USAGE,
+                          "--replicas would compare contents that nobody gave: give --load DIR or --fill SEED too");
     if (o->launch != 0 && (o->meet != NULL || o->job != NULL))
         return shunt_fail(err, SHUNT_ERR_USAGE, "--meet and --job are for runs without --launch");
     return SHUNT_OK;

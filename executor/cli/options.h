@@ -21,7 +21,7 @@ struct options {
     bool fill, check;
     uint64_t seed;
     double timeout_seconds;
-    bool json, no_verify, checksum;
+    bool json, no_verify, checksum, replicas;
     bool help, version, list;
 };
 

@@ -9,6 +9,7 @@
 #include "cli/memory.h"
 #include "cli/neighbours.h"
 #include "cli/storing.h"
+#include "io/replicas.h"
 #include "io/safetensors.h"
 
 struct local {
@@ -161,10 +162,22 @@ static enum shunt_status open_plan(struct worker *worker, struct shunt_err *err)
 
 /* ---- running -------------------------------------------------------------------- */
 
+static enum shunt_status compare_replicas(struct worker *worker, struct shunt_err *err)
+{
+    struct contents_poll poll = contents_poll_world(worker->world);
+    meet_beat(worker->world->meet, MEET_CHECKING, 0);
+    return replicas_compare(worker->world, worker->execs, worker->count, &poll, worker->options->timeout_seconds, err);
+}
+
 static enum shunt_status move(struct worker *worker, struct shunt_err *err)
 {
+    enum shunt_status st = SHUNT_OK;
     for (uint32_t i = 0; i < worker->count; i++)
         worker->execs[i] = worker->locals[i].exec;
+    if (worker->options->replicas && worker->plan == 0)
+        st = compare_replicas(worker, err);
+    if (st != SHUNT_OK)
+        return st;
     return shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
 }
 

@@ -271,6 +271,7 @@ def refuses_wrong_usage(folder):
             (2, "option --l can mean --launch, --load, --list", [plan, "--l", "1"]),
             (2, "give --load DIR or --fill SEED too", [plan, "--launch", 3, "--store", folder]),
             (2, "--check predicts", [plan, "--launch", 3, "--check"]),
+            (2, "give --load DIR or --fill SEED too", [plan, "--launch", 3, "--replicas"]),
             (2, "choose one", [plan, "--launch", 3, "--fill", 1, "--load", folder]),
             (2, "found \"x\"", [plan, "--launch", "x"]),
             (2, "found \"0\"", [plan, "--launch", "0"]),
