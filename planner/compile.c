@@ -9,6 +9,7 @@
 #include "emit/digest.h"
 #include "emit/file.h"
 #include "place/place.h"
+#include "routing/pool.h"
 #include "routing/relay.h"
 #include "routing/route.h"
 #include "schedule/schedule.h"
@@ -221,6 +222,23 @@ static enum shunt_status choose_devices(struct arena *arena, const struct compil
     return status;
 }
 
+/** The same move by other routes than the direct one, where they load the busiest port less: the best first. */
+static const struct problem *list_others(struct arena *arena, const struct problem *direct)
+{
+    const struct route *relayed = relay_build(arena, direct->route);
+    const struct route *pooled = pool_build(arena, relayed != NULL ? relayed : direct->route);
+    const struct route *const routes[] = {relayed, pooled};
+    const struct problem *list = NULL;
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (routes[i] == NULL)
+            continue;
+        struct problem *problem = problem_build(arena, routes[i], direct->cap, direct->staging);
+        problem->other = list;
+        list = problem;
+    }
+    return list;
+}
+
 static enum shunt_status run_stages(struct arena *arena, const struct compile_options *options,
                                     const struct compile_documents *documents, void **bytes_out, size_t *size_out,
                                     struct shunt_err *err)
@@ -246,10 +264,8 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
     if (!options->staging_given)
         problem->staging = schedule_default_staging(problem);
     problem->may_spill = options->spill_host;
-    const struct route *relayed = options->method == METHOD_GREEDY ? NULL : relay_build(arena, route);
-    const struct problem *other =
-        relayed == NULL ? NULL : problem_build(arena, relayed, problem->cap, problem->staging);
-    status = schedule_build(arena, problem, other, options->method, &schedule, err);
+    const struct problem *others = options->method == METHOD_GREEDY ? NULL : list_others(arena, problem);
+    status = schedule_build(arena, problem, others, options->method, &schedule, err);
     if (status != SHUNT_OK)
         return status;
     const struct file_input input = {.model = documents->model,

@@ -182,6 +182,7 @@ static void fill_summary(struct file *file, const struct timing *timing)
     summary->max_recv = figures->max_recv;
     summary->saved = figures->saved;
     summary->forwarded = figures->forwarded;
+    summary->relayed = figures->relayed;
     summary->predicted_seconds = timing->predicted_seconds;
     summary->lower_bound_seconds = figures->lower_bound_seconds;
     summary->lower_bound_rounds_seconds = timing->lower_bound_rounds_seconds;
@@ -243,7 +244,8 @@ static void copy_sections(struct file *file, const struct content contents[SHUNT
 /** The least version that has what the plan uses: older executors replay what they can. */
 static uint32_t version_minor(const struct file *file)
 {
-    bool newer = file->input->place != NULL || file->input->route->figures.forwarded > 0 ||
+    const struct route_figures *figures = &file->input->route->figures;
+    bool newer = file->input->place != NULL || figures->forwarded > 0 || figures->relayed > 0 ||
                  file->summary.transport_per_peer > 0 || parks_any(file->input->problem);
     for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
         newer = newer || file->devices[d].cap_short > 0;

@@ -33,13 +33,16 @@ static void lower_unit(const struct problem *problem, const struct unit *unit, u
                                     .item = job->item,
                                     .cell = piece->cell,
                                     .fresh = piece->fresh,
-                                    .forwarded = route_stage(type, job->index, p) > 0,
+                                    .forwarded = route_stage(type, job->index, p) > 0 && !piece->passed,
+                                    .passing = piece->passing,
+                                    .passed = piece->passed,
                                     .slice = chunk.slice,
                                     .slices = chunk.slices};
         struct box box = transfer_box(&transfer);
         if (box_empty(&box))
             continue;
-        uint32_t new_bytes = problem->route->space->items[job->item].elem_bytes[SPACE_TO];
+        uint32_t new_bytes =
+            piece->passing ? job->elem_bytes : problem->route->space->items[job->item].elem_bytes[SPACE_TO];
         transfer.written = (uint64_t)box_volume(&box) * new_bytes;
         transfer.bytes =
             transfer.source == transfer.taker ? transfer.written : (uint64_t)box_volume(&box) * job->elem_bytes;

@@ -14,8 +14,9 @@ struct transfer {
     uint32_t slice, slices;
     bool fresh;              /* a local copy from the new buffer of what the item is derived from */
     bool forwarded;          /* from the new buffer of the item itself */
+    bool passing, passed;    /* into, and from, scratch memory of a device that only sends it on */
     uint64_t bytes;          /* payload; of a local copy, what it writes */
-    uint64_t written;        /* into the new buffer */
+    uint64_t written;        /* into the new buffer, or the scratch memory */
     uint64_t message_offset; /* inside the message of (round, source, taker); 0 for a local copy */
 };
 

@@ -103,6 +103,7 @@ unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const s
     part_init(&part, scratch, input, device);
     part_list_buffers(&part);
     part_set_lifetimes(&part);
+    part_list_passing(&part);
     part_list_fills(&part);
     part_emit_rounds(&part);
     part_count_figures(&part, figures_out);

@@ -102,7 +102,8 @@ void part_emit_parks(struct part *part)
 {
     for (size_t b = 0; b < part->buffers.count; b++) {
         const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
-        for (uint32_t h = 0; buffer->side == SHUNT_SIDE_SCRATCH && h < buffer->holding_count; h++) {
+        bool parked = buffer->side == SHUNT_SIDE_SCRATCH && buffer->tier == SHUNT_TIER_HOST;
+        for (uint32_t h = 0; parked && h < buffer->holding_count; h++) {
             const struct shunt_plan_holding *holding = &part->holdings.items[buffer->holding_begin + h];
             *VEC_PUSH(part->arena, &part->ops) = (struct shunt_plan_op){.kind = SHUNT_OP_COPY,
                                                                         .src_buffer = (uint32_t)b - 1,
@@ -168,11 +169,12 @@ void part_set_lifetimes(struct part *part)
     }
     for (uint32_t n = writes->count; n-- > 0;) {
         const struct transfer *transfer = &lowered->transfers[writes->transfers[n]];
-        part->buffers.items[part->to_buffer[transfer->item] - 1].alloc_round = transfer->round;
+        if (!transfer->passing)
+            part->buffers.items[part->to_buffer[transfer->item] - 1].alloc_round = transfer->round;
     }
     for (uint32_t n = 0; !part->input->rounds->hold_old && n < reads->count; n++) {
         const struct transfer *transfer = &lowered->transfers[reads->transfers[n]];
-        if (transfer->fresh || transfer->forwarded)
+        if (transfer->fresh || transfer->forwarded || transfer->passed)
             continue;
         uint32_t read = part_read_buffer(part, part->space->items[transfer->item].derived_from);
         struct shunt_plan_buffer *buffer = &part->buffers.items[read];

@@ -12,6 +12,8 @@ struct part_fill {
     uint32_t round, buffer, item;
 };
 
+struct part_passing;
+
 /** A part under construction. */
 struct part {
     struct arena *arena;
@@ -30,6 +32,8 @@ struct part {
     uint64_t staging[SHUNT_PLAN_MAX_DEPTH];
     VEC(struct part_fill) fills; /* by round, then buffer */
     size_t next_fill;
+    size_t passing_count;
+    const struct part_passing *passing; /* by item, cell and slice */
 };
 
 /** View of a box of `shape` with strides in elements. */
@@ -54,6 +58,12 @@ static inline uint32_t part_read_buffer(const struct part *part, uint32_t item)
 {
     return (part->parked_buffer[item] != 0 ? part->parked_buffer[item] : part->from_buffer[item]) - 1;
 }
+
+/** Scratch buffers for what the device only sends on, each from the round that brings it to the last that sends it. */
+void part_list_passing(struct part *part);
+
+/** The one from which a transfer is sent on, or into which it is received. */
+uint32_t part_passing_buffer(const struct part *part, const struct transfer *transfer);
 
 /** Copy what is parked, in the first round. */
 void part_emit_parks(struct part *part);

@@ -17,9 +17,9 @@ static void account_memory(struct part *part, struct part_figures *figures)
         live += shunt_plan_on_old_side(buffer) ? buffer->bytes : 0;
         figures->from_bytes += shunt_plan_on_old_side(buffer) ? buffer->bytes : 0;
         figures->to_bytes += shunt_plan_on_new_side(buffer) ? buffer->bytes : 0;
-        if (buffer->side == SHUNT_SIDE_TO)
+        if (shunt_plan_is_allocated(buffer))
             allocs[buffer->alloc_round] += buffer->bytes;
-        else if (buffer->side == SHUNT_SIDE_FROM)
+        if (shunt_plan_is_freed(buffer))
             frees[buffer->free_round] += buffer->bytes;
     }
     uint32_t freed = 0; /* frees of the rounds before this one are done */
@@ -51,12 +51,12 @@ static void count_operations(struct part *part, struct part_figures *figures)
     }
 }
 
-/** All scratch is there in the first round, and holds what was parked. */
+/** All scratch in host memory is there in the first round, and holds what was parked. */
 static void count_parked(const struct part *part, struct part_figures *figures)
 {
     for (size_t b = 0; b < part->buffers.count; b++) {
         const struct shunt_plan_buffer *buffer = &part->buffers.items[b];
-        if (buffer->side != SHUNT_SIDE_SCRATCH)
+        if (buffer->side != SHUNT_SIDE_SCRATCH || buffer->tier != SHUNT_TIER_HOST)
             continue;
         figures->host_peak_bytes += buffer->bytes;
         for (uint32_t h = buffer->holding_begin; h < buffer->holding_begin + buffer->holding_count; h++) {

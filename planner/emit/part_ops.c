@@ -30,9 +30,28 @@ static void locate_new(struct part *part, const struct transfer *transfer, const
            part->space->items[transfer->item].elem_bytes[SPACE_TO], offset_out, view_out);
 }
 
+static uint32_t staging_view(struct part *part, const struct transfer *transfer, const struct box *box)
+{
+    int64_t shape[SHUNT_MAX_DIMS];
+    part_box_shape(box, shape);
+    return part_add_dense_view(part, box->ndim, shape, part->space->items[transfer->item].wire_bytes);
+}
+
+/** The scratch buffer of a transfer that is sent on: all of it, as it is sent. */
+static void locate_passing(struct part *part, const struct transfer *transfer, uint32_t *buffer_out, uint32_t *view_out)
+{
+    struct box box = transfer_box(transfer);
+    *buffer_out = part_passing_buffer(part, transfer);
+    *view_out = staging_view(part, transfer, &box);
+}
+
 static void locate_source(struct part *part, const struct transfer *transfer, const struct box *box,
                           struct shunt_plan_op *op)
 {
+    if (transfer->passed) {
+        locate_passing(part, transfer, &op->src_buffer, &op->src_view);
+        return;
+    }
     if (transfer->forwarded) {
         locate_new(part, transfer, box, &op->src_offset, &op->src_view);
         op->src_buffer = part->to_buffer[transfer->item] - 1;
@@ -52,6 +71,10 @@ static void locate_source(struct part *part, const struct transfer *transfer, co
 static void locate_target(struct part *part, const struct transfer *transfer, const struct box *box,
                           struct shunt_plan_op *op)
 {
+    if (transfer->passing) {
+        locate_passing(part, transfer, &op->dst_buffer, &op->dst_view);
+        return;
+    }
     locate_new(part, transfer, box, &op->dst_offset, &op->dst_view);
     op->dst_buffer = part->to_buffer[transfer->item] - 1;
 }
@@ -67,20 +90,15 @@ static uint8_t cast_between(uint32_t from_bytes, uint32_t to_bytes)
 static void set_cast(const struct part *part, const struct transfer *transfer, struct shunt_plan_op *op)
 {
     const struct space_item *item = &part->space->items[transfer->item];
-    uint32_t written = item->elem_bytes[SPACE_TO];
-    uint32_t read = transfer->forwarded ? written : shunt_dtype_bytes(item->read_dtype);
+    uint32_t written = transfer->passing ? item->wire_bytes : item->elem_bytes[SPACE_TO];
+    uint32_t read = transfer->passed      ? item->wire_bytes
+                    : transfer->forwarded ? written
+                                          : shunt_dtype_bytes(item->read_dtype);
     if (op->kind == SHUNT_OP_COPY)
         op->cast = cast_between(read, written);
     else
         op->cast =
             op->kind == SHUNT_OP_PACK ? cast_between(read, item->wire_bytes) : cast_between(item->wire_bytes, written);
-}
-
-static uint32_t staging_view(struct part *part, const struct transfer *transfer, const struct box *box)
-{
-    int64_t shape[SHUNT_MAX_DIMS];
-    part_box_shape(box, shape);
-    return part_add_dense_view(part, box->ndim, shape, part->space->items[transfer->item].wire_bytes);
 }
 
 void part_emit_read(struct part *part, const struct transfer *transfer, uint32_t slot)

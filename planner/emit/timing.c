@@ -9,15 +9,16 @@ static struct port_use use_of(const struct problem *problem, const struct transf
     const struct route *route = problem->route;
     const struct space_item *item = &route->space->items[transfer->item];
     bool local = transfer->source == transfer->taker;
-    uint64_t elements = transfer->written / item->elem_bytes[SPACE_TO];
+    uint64_t elements = transfer->written / (transfer->passing ? item->wire_bytes : item->elem_bytes[SPACE_TO]);
     return (struct port_use){.source = transfer->source,
                              .taker = transfer->taker,
                              .wire = local ? 0 : problem_aligned_bytes((int64_t)elements, item->wire_bytes),
                              .packed = local ? 0 : transfer->bytes,
                              .read = elements * shunt_dtype_bytes(item->read_dtype),
                              .written = transfer->written,
-                             .from_host = ports_read_host(problem, transfer->source, transfer->item, transfer->fresh),
-                             .to_host = ports_write_host(route, transfer->item)};
+                             .from_host = !transfer->passed && ports_read_host(problem, transfer->source,
+                                                                               transfer->item, transfer->fresh),
+                             .to_host = !transfer->passing && ports_write_host(route, transfer->item)};
 }
 
 /** Count all transfers, round by round. */

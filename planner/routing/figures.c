@@ -4,7 +4,7 @@
 #include "routing/bound.h"
 
 struct tally {
-    uint64_t *sent; /* by device */
+    uint64_t *sent, *received; /* by device */
     int64_t saved;  /* below 0: more is sent than if nothing were derived */
 };
 
@@ -32,7 +32,10 @@ static void tally_sends(const struct route *route, const struct route_type *type
         uint32_t source = route_source(type, i, index);
         uint64_t bytes = (uint64_t)piece->cell->elements * route->space->items[type->items[i]].wire_bytes;
         tally->sent[source] += bytes;
-        figures->forwarded += route_stage(type, i, index) > 0 ? bytes : 0;
+        tally->received[piece->taker] += bytes;
+        figures->needed_remote += piece->passing ? 0 : bytes;
+        figures->relayed += piece->passing ? bytes : 0;
+        figures->forwarded += route_stage(type, i, index) > 0 && !piece->passed ? bytes : 0;
         if (devices[source].node == devices[piece->taker].node)
             figures->intra_node += bytes;
         else
@@ -47,11 +50,10 @@ static void tally_type(const struct route *route, const struct route_type *type,
     for (uint32_t p = 0; p < type->piece_count; p++) {
         const struct route_piece *piece = &type->pieces[p];
         uint64_t elements = (uint64_t)piece->cell->elements;
-        if (type->key.derived) /* what the own state would lack here, less what is lacking now */
+        if (type->key.derived && !piece->passing) /* what the own state would lack here, less what is lacking now */
             tally->saved += (piece->candidate_count == 0 ? piece->cell->elements : 0) * (int64_t)type->wire_bytes -
                             held_before(route, type, piece) * (int64_t)type->wire_bytes;
         if (piece->candidate_count > 0) {
-            figures->needed_remote += elements * type->wire_bytes;
             tally_sends(route, type, p, tally, figures);
             continue;
         }
@@ -69,17 +71,19 @@ static void tally_type(const struct route *route, const struct route_type *type,
 void route_figures_recount(struct arena *arena, struct route *route)
 {
     const struct world *world = route->world;
-    struct tally tally = {.sent = ARENA_NEW(arena, uint64_t, world->device_count)};
+    struct tally tally = {.sent = ARENA_NEW(arena, uint64_t, world->device_count),
+                          .received = ARENA_NEW(arena, uint64_t, world->device_count)};
     struct route_figures *figures = &route->figures;
     *figures = (struct route_figures){.inter_node_lower_bound = figures->inter_node_lower_bound,
                                       .lower_bound_seconds = figures->lower_bound_seconds,
                                       .lower_bound = figures->lower_bound,
-                                      .max_missing = figures->max_missing,
-                                      .max_recv = figures->max_missing}; /* every missing byte is received once */
+                                      .max_missing = figures->max_missing};
     for (uint32_t t = 0; t < route->type_count; t++)
         tally_type(route, &route->types[t], &tally, figures);
-    for (uint32_t d = 0; d < world->device_count; d++)
+    for (uint32_t d = 0; d < world->device_count; d++) {
         figures->max_send = tally.sent[d] > figures->max_send ? tally.sent[d] : figures->max_send;
+        figures->max_recv = tally.received[d] > figures->max_recv ? tally.received[d] : figures->max_recv;
+    }
     figures->local += figures->kept;
     figures->saved = tally.saved > 0 ? (uint64_t)tally.saved : 0;
     figures->moved = figures->intra_node + figures->inter_node;

@@ -278,7 +278,9 @@ static uint32_t find_type(struct arena *arena, struct type_table *table, const s
             return table->slots[slot] - 1;
         slot = (slot + 1) & (table->slot_count - 1);
     }
-    VEC_PUSH(arena, &table->types)->key = *key;
+    struct route_type *type = VEC_PUSH(arena, &table->types);
+    type->key = *key;
+    type->group = (uint32_t)table->types.count;
     table->slots[slot] = (uint32_t)table->types.count;
     return (uint32_t)table->types.count - 1;
 }

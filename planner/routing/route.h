@@ -15,7 +15,9 @@
  * from there once it has arrived, and is never sent: it is fresh.
  *
  * Takers may send on what they have received: a piece then comes from the new buffer of another taker of
- * its cell, one stage later than that one's own piece (relay.h).
+ * its cell, one stage later than that one's own piece (relay.h). So may devices that need nothing of it, for
+ * the sake of their network ports: a piece that they take is passing, and lies in scratch memory until it has
+ * been sent on (pool.h).
  */
 
 #include "space/world.h"
@@ -49,6 +51,8 @@ struct route_piece {
     uint32_t taker;           /* device */
     bool fresh;               /* a local copy from the new buffer of what the item is derived from */
     bool joined;              /* pieces of its cell may come from each other: all have one spread */
+    bool passing;             /* the taker only sends it on */
+    bool passed;              /* from a device where it is passing */
     uint32_t candidate_count; /* devices that hold the cell; 0: the taker itself holds it (a local copy) */
     const uint32_t *candidates;
 };
@@ -64,6 +68,7 @@ struct route_key {
 
 struct route_type {
     struct route_key key;
+    uint32_t group; /* number that types have in common whose items lie alike */
     uint32_t item_count;
     uint32_t *items;                /* ascending */
     uint64_t wire_bytes, new_bytes; /* sums over the items: one element of all of them when sent, and on the new side */
@@ -106,6 +111,7 @@ struct route_figures {
     uint64_t inter_node_lower_bound; /* each byte enters each node that lacks it once */
     uint64_t saved;                  /* not sent, because it is derived; 0 if more is */
     uint64_t forwarded;              /* of those moved: by a device that received or made them before */
+    uint64_t relayed;                /* of those moved: to a device that only sends them on */
     uint64_t max_send, max_recv;     /* over devices */
     uint64_t max_missing;            /* most bytes one device must get */
     double lower_bound_seconds;      /* no plan with this placement is faster */

@@ -296,7 +296,7 @@ static uint32_t group_of(const struct problem *problem, const struct job *job)
     const struct space_item *item = &route->space->items[job->item];
     const struct space_family *family = &route->space->families[item->family];
     uint32_t first = family->item_begin + (item->tensor - family->tensor_begin) * family->state_count;
-    return route->item_type[first];
+    return route->types[route->item_type[first]].group;
 }
 
 /**

@@ -8,7 +8,14 @@ struct lifetime {
     uint32_t first_write, last_read;
 };
 
+/** What a device holds of a unit in scratch memory until it has sent it on. */
+struct passing {
+    uint32_t device, job, chunk, round;
+    uint64_t bytes;
+};
+
 struct tracker {
+    struct arena *arena;
     const struct problem *problem;
     const struct rounds *rounds;
     struct lifetime **lifetimes; /* by job, beside its memory */
@@ -19,6 +26,9 @@ struct tracker {
     } * load;           /* by device */
     uint64_t *slot[2];  /* by device: largest load of the even and the odd rounds */
     uint32_t *place;    /* by device: 1 + its entry in the memory of the job at hand; 0: none */
+    uint32_t **round;   /* by job that has passing pieces, and chunk: the round of the unit */
+    uint32_t *stride;   /* by job: of its chunks */
+    VEC(struct passing) passing;
 };
 
 static void add_load(struct tracker *tracker, uint32_t device, uint64_t bytes, uint32_t round)
@@ -40,7 +50,13 @@ static void track_bytes(struct tracker *tracker, const struct unit *unit, uint32
     bool old = !type->pieces[p].fresh && route_stage(type, job->index, p) == 0;
     if (tracker->place[source] != 0 && old) /* a kept buffer is read too, and has no lifetime */
         lifetimes[tracker->place[source] - 1].last_read = round + 1;
-    if (tracker->place[taker] != 0 && lifetimes[tracker->place[taker] - 1].first_write == 0)
+    if (type->pieces[p].passing)
+        *VEC_PUSH(tracker->arena, &tracker->passing) = (struct passing){.device = taker,
+                                                                        .job = unit->job,
+                                                                        .chunk = unit->chunk,
+                                                                        .round = round,
+                                                                        .bytes = (uint64_t)elements * job->elem_bytes};
+    else if (tracker->place[taker] != 0 && lifetimes[tracker->place[taker] - 1].first_write == 0)
         lifetimes[tracker->place[taker] - 1].first_write = round + 1;
     if (source == taker)
         return;
@@ -56,6 +72,11 @@ static void track_unit(struct tracker *tracker, const struct unit *unit, uint32_
     const struct route_type *type = chunk.type;
     if (tracker->first_round[unit->job] == 0)
         tracker->first_round[unit->job] = round + 1;
+    if (job->passes && tracker->round[unit->job] == NULL)
+        tracker->round[unit->job] = ARENA_NEW(tracker->arena, uint32_t, chunk_count(&unit->chunking));
+    if (job->passes)
+        tracker->round[unit->job][unit->chunk] = round;
+    tracker->stride[unit->job] = chunk_stride(&unit->chunking);
     for (uint32_t m = 0; m < job->memory_count; m++)
         tracker->place[job->memory[m].device] = m + 1;
     for (uint32_t p = 0; p < type->piece_count; p++) {
@@ -129,8 +150,36 @@ static uint32_t list_events(const struct tracker *tracker, const struct memory_e
     return count;
 }
 
-static uint64_t device_peak(const struct tracker *tracker, const struct memory_index *index, struct event *events,
-                            uint32_t d)
+/** What passes through devices, by device: that of device d is at entries[begin[d]] to entries[begin[d + 1] - 1]. */
+struct passing_index {
+    size_t *begin;
+    struct event *events; /* two for each: that of alloc and that of release */
+};
+
+/** It is there from the round that brings it to that of the next stage's unit, which sends it on. */
+static struct passing_index index_passing(struct arena *arena, const struct tracker *tracker)
+{
+    uint32_t devices = tracker->problem->route->world->device_count;
+    struct passing_index index = {.begin = ARENA_NEW(arena, size_t, (size_t)devices + 2)};
+    for (size_t i = 0; i < tracker->passing.count; i++)
+        index.begin[tracker->passing.items[i].device + 2] += 2;
+    for (uint32_t d = 2; d <= devices + 1; d++)
+        index.begin[d] += index.begin[d - 1];
+    index.events = ARENA_NEW(arena, struct event, index.begin[devices + 1]);
+    for (size_t i = 0; i < tracker->passing.count; i++) {
+        const struct passing *passing = &tracker->passing.items[i];
+        uint32_t sent_on = tracker->round[passing->job][passing->chunk + tracker->stride[passing->job]];
+        struct event *events = &index.events[index.begin[passing->device + 1]];
+        index.begin[passing->device + 1] += 2;
+        events[0] = (struct event){.time = 2 * ((uint64_t)passing->round + 1) + 1, .alloc = passing->bytes};
+        events[1] = (struct event){.time = 2 * ((uint64_t)sent_on + 1 + tracker->rounds->depth),
+                                   .release = passing->bytes};
+    }
+    return index;
+}
+
+static uint64_t device_peak(const struct tracker *tracker, const struct memory_index *index,
+                            const struct passing_index *passing, struct event *events, uint32_t d)
 {
     const struct rounds *rounds = tracker->rounds;
     uint64_t live = tracker->problem->devices[d].from, peak = live,
@@ -141,6 +190,8 @@ static uint64_t device_peak(const struct tracker *tracker, const struct memory_i
             (struct event){.time = 2 * (first_free + rounds->depth), .release = tracker->problem->devices[d].unread};
     for (size_t e = index->begin[d]; e < index->begin[d + 1]; e++)
         count += list_events(tracker, &index->entries[e], &events[count]);
+    for (size_t e = passing->begin[d]; e < passing->begin[d + 1]; e++)
+        events[count++] = passing->events[e];
     qsort(events, count, sizeof(*events), compare_events);
     for (uint32_t e = 0; e < count; e++) {
         live = live - events[e].release + events[e].alloc;
@@ -151,24 +202,30 @@ static uint64_t device_peak(const struct tracker *tracker, const struct memory_i
 }
 
 /** Room for the events of any device. */
-static struct event *make_events(struct arena *arena, const struct memory_index *index, uint32_t devices)
+static struct event *make_events(struct arena *arena, const struct memory_index *index,
+                                 const struct passing_index *passing, uint32_t devices)
 {
     size_t most = 0;
-    for (uint32_t d = 0; d < devices; d++)
-        most = index->begin[d + 1] - index->begin[d] > most ? index->begin[d + 1] - index->begin[d] : most;
-    return ARENA_NEW(arena, struct event, 2 * most + 1);
+    for (uint32_t d = 0; d < devices; d++) {
+        size_t count = 2 * (index->begin[d + 1] - index->begin[d]) + passing->begin[d + 1] - passing->begin[d];
+        most = count > most ? count : most;
+    }
+    return ARENA_NEW(arena, struct event, most + 1);
 }
 
 static uint64_t compute_peak(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
 {
     uint32_t devices = problem->route->world->device_count;
-    struct tracker tracker = {.problem = problem,
+    struct tracker tracker = {.arena = arena,
+                              .problem = problem,
                               .rounds = rounds,
                               .lifetimes = ARENA_NEW(arena, struct lifetime *, problem->job_count),
                               .first_round = ARENA_NEW(arena, uint32_t, problem->job_count),
                               .load = ARENA_NEW(arena, struct round_load, devices),
                               .slot = {ARENA_NEW(arena, uint64_t, devices), ARENA_NEW(arena, uint64_t, devices)},
-                              .place = ARENA_NEW(arena, uint32_t, devices)};
+                              .place = ARENA_NEW(arena, uint32_t, devices),
+                              .round = ARENA_NEW(arena, uint32_t *, problem->job_count),
+                              .stride = ARENA_NEW(arena, uint32_t, problem->job_count)};
     for (uint32_t j = 0; j < problem->job_count; j++)
         tracker.lifetimes[j] = ARENA_NEW(arena, struct lifetime, problem->jobs[j].memory_count);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
@@ -176,10 +233,11 @@ static uint64_t compute_peak(struct arena *arena, const struct problem *problem,
             track_unit(&tracker, &rounds->units[u], k);
     }
     struct memory_index index = index_memory(arena, problem);
-    struct event *events = make_events(arena, &index, devices);
+    const struct passing_index passing = index_passing(arena, &tracker);
+    struct event *events = make_events(arena, &index, &passing, devices);
     uint64_t peak = 0;
     for (uint32_t d = 0; d < devices; d++) {
-        uint64_t own = device_peak(&tracker, &index, events, d);
+        uint64_t own = device_peak(&tracker, &index, &passing, events, d);
         peak = own > peak ? own : peak;
     }
     return peak;

@@ -88,14 +88,16 @@ bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_us
         return false;
     uint32_t source = route_source(chunk->type, chunk->job->index, piece_index);
     bool local = source == piece->taker;
+    uint32_t written = piece->passing ? item->wire_bytes : item->elem_bytes[SPACE_TO];
     *use_out = (struct port_use){.source = source,
                                  .taker = piece->taker,
                                  .wire = local ? 0 : problem_aligned_bytes((int64_t)elements, item->wire_bytes),
                                  .packed = elements * item->wire_bytes,
                                  .read = elements * shunt_dtype_bytes(item->read_dtype),
-                                 .written = elements * item->elem_bytes[SPACE_TO],
-                                 .from_host = ports_read_host(chunk->problem, source, chunk->job->item, piece->fresh),
-                                 .to_host = ports_write_host(route, chunk->job->item)};
+                                 .written = elements * written,
+                                 .from_host = !piece->passed && ports_read_host(chunk->problem, source,
+                                                                                chunk->job->item, piece->fresh),
+                                 .to_host = !piece->passing && ports_write_host(route, chunk->job->item)};
     return true;
 }
 

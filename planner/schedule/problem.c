@@ -27,6 +27,7 @@ static void count_traffic(const struct problem *problem, struct job *job, struct
         uint32_t source = route_source(type, job->index, p), stage = route_stage(type, job->index, p);
         job->reads_new = job->reads_new || piece->fresh;
         job->stages = stage < job->stages ? job->stages : stage + 1;
+        job->passes = job->passes || piece->passing;
         scratch->reads[source] = scratch->reads[source] || (!piece->fresh && stage == 0);
         if (source == piece->taker)
             continue;
@@ -142,16 +143,25 @@ static void count_memory(struct arena *arena, const struct problem *problem, str
     }
 }
 
+static void reset_device(const struct problem *problem, struct job *job, struct scratch *scratch, uint32_t device)
+{
+    problem->devices[device].traffic += scratch->traffic[device];
+    if (scratch->traffic[device] > job->traffic)
+        job->traffic = scratch->traffic[device];
+    scratch->traffic[device] = 0;
+    scratch->reads[device] = false;
+}
+
 static void reset_scratch(const struct problem *problem, struct job *job, struct scratch *scratch)
 {
     const struct route_type *type = &problem->route->types[job->type];
-    for (uint32_t i = 0; i < type->giver_count + type->taker_count; i++) {
-        uint32_t device = i < type->giver_count ? type->givers[i].device : type->takers[i - type->giver_count].device;
-        problem->devices[device].traffic += scratch->traffic[device];
-        if (scratch->traffic[device] > job->traffic)
-            job->traffic = scratch->traffic[device];
-        scratch->traffic[device] = 0;
-        scratch->reads[device] = false;
+    for (uint32_t g = 0; g < type->giver_count; g++)
+        reset_device(problem, job, scratch, type->givers[g].device);
+    for (uint32_t t = 0; t < type->taker_count; t++)
+        reset_device(problem, job, scratch, type->takers[t].device);
+    for (uint32_t p = 0; p < type->piece_count; p++) {
+        if (type->pieces[p].passing)
+            reset_device(problem, job, scratch, type->pieces[p].taker);
     }
 }
 

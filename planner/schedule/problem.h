@@ -30,6 +30,7 @@ struct job {
     uint32_t after;      /* job that must be finished before; JOB_NONE */
     bool reads_new;      /* and whose new buffers must be complete: it reads them */
     uint32_t stages;     /* of its pieces */
+    bool passes;         /* some of them lie in scratch memory before they are sent on */
     uint32_t memory_count;
     struct job_memory *memory; /* ascending device */
     uint64_t traffic;          /* most bytes that one device sends and receives for it, aligned */
@@ -68,6 +69,7 @@ struct problem {
     bool frees_unread; /* some old buffer, perhaps of 0 bytes, is neither kept nor read */
     bool may_spill;    /* old buffers may be parked where the cap asks for it */
     struct parks parks;
+    const struct problem *other; /* the same move by another route, to be tried behind this one; NULL: none */
     uint64_t from_max, to_max, traffic_max, unread_max;
     uint64_t peak_lower_bound; /* max over devices of fixed + max(from, to) */
 };

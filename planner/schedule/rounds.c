@@ -109,6 +109,8 @@ struct builder {
     VEC(uint32_t) round_begin;
     VEC(uint32_t) read;       /* jobs in the order in which they had read all of the old side */
     VEC(uint32_t) read_begin; /* by round */
+    VEC(uint32_t) passed;     /* units behind whose rounds the scratch memory is free that they have been sent from */
+    size_t freed;             /* of these */
     uint32_t released_rounds; /* rounds whose frees have been applied */
 };
 
@@ -122,6 +124,16 @@ static bool fits_memory(const struct builder *builder, const struct job *job)
     return true;
 }
 
+/** Scratch memory that a piece of a chunk takes on its taker. */
+static uint64_t scratch_bytes(const struct chunk *at, uint32_t piece)
+{
+    if (!at->type->pieces[piece].passing)
+        return 0;
+    const struct route_cell *cell = at->type->pieces[piece].cell;
+    struct box slice = box_slice(&cell->box, at->slice, at->slices);
+    return (uint64_t)box_volume(&slice) * at->job->elem_bytes;
+}
+
 /** Add (or take back) the first `count` pieces of a chunk; stops at one that does not fit and says how far it came. */
 static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, uint32_t count, bool take_back)
 {
@@ -130,17 +142,20 @@ static uint32_t add_load(struct builder *builder, uint32_t j, uint32_t chunk, ui
         if (!chunk_has_piece(&at, p))
             continue;
         uint32_t source, taker = at.type->pieces[p].taker;
-        uint64_t bytes = rounds_piece_bytes(&at, p, &source);
+        uint64_t bytes = rounds_piece_bytes(&at, p, &source), scratch = scratch_bytes(&at, p);
         if (take_back) {
             builder->load[source] -= bytes;
             builder->load[taker] -= bytes;
+            builder->memory[taker] -= scratch;
             continue;
         }
         if (builder->load[source] + bytes > builder->slot[source] ||
-            builder->load[taker] + bytes > builder->slot[taker])
+            builder->load[taker] + bytes > builder->slot[taker] ||
+            (scratch > 0 && builder->memory[taker] + scratch > builder->room[taker]))
             return p;
         builder->load[source] += bytes;
         builder->load[taker] += bytes;
+        builder->memory[taker] += scratch;
     }
     return count;
 }
@@ -188,6 +203,8 @@ static void note_chunk(struct arena *arena, struct builder *builder, uint32_t j,
         builder->chunk_round[j][chunk] = open_round_number(builder);
     if (stage == 0 && *next == chunk_stride(&builder->chunkings[j]))
         *VEC_PUSH(arena, &builder->read) = j;
+    if (stage > 0 && builder->problem->jobs[j].passes)
+        *VEC_PUSH(arena, &builder->passed) = (uint32_t)builder->units.count - 1;
     if (is_finished(builder, j))
         builder->finish_round[j] = open_round_number(builder);
 }
@@ -202,13 +219,15 @@ static bool place_of_stage(struct arena *arena, struct builder *builder, uint32_
         return false;
     if (chunk == 0 && (!may_start(builder, job) || !fits_memory(builder, job)))
         return false;
+    for (uint32_t m = 0; chunk == 0 && m < job->memory_count; m++)
+        builder->memory[job->memory[m].device] += job->memory[m].alloc;
     uint32_t done = add_load(builder, j, chunk, pieces, false);
     if (done < pieces) {
         add_load(builder, j, chunk, done, true);
+        for (uint32_t m = 0; chunk == 0 && m < job->memory_count; m++)
+            builder->memory[job->memory[m].device] -= job->memory[m].alloc;
         return false;
     }
-    for (uint32_t m = 0; chunk == 0 && m < job->memory_count; m++)
-        builder->memory[job->memory[m].device] += job->memory[m].alloc;
     note_chunk(arena, builder, j, stage, chunk);
     return true;
 }
@@ -239,12 +258,31 @@ static void apply_frees(struct builder *builder)
     }
 }
 
+/** Free the scratch memory that units of rounds <= open round - depth have sent from. */
+static void free_passed(struct builder *builder)
+{
+    uint32_t open = open_round_number(builder);
+    for (; open >= builder->options->depth && builder->freed < builder->passed.count; builder->freed++) {
+        uint32_t u = builder->passed.items[builder->freed];
+        if (u >= builder->round_begin.items[open - builder->options->depth + 1])
+            return;
+        const struct unit *unit = &builder->units.items[u];
+        const struct chunk brought = rounds_chunk(builder->problem, &builder->problem->jobs[unit->job], &unit->chunking,
+                                                  unit->chunk - chunk_stride(&unit->chunking));
+        for (uint32_t p = 0; p < brought.type->piece_count; p++) {
+            if (chunk_has_piece(&brought, p))
+                builder->memory[brought.type->pieces[p].taker] -= scratch_bytes(&brought, p);
+        }
+    }
+}
+
 static void open_round(struct arena *arena, struct builder *builder)
 {
     *VEC_PUSH(arena, &builder->round_begin) = (uint32_t)builder->units.count;
     *VEC_PUSH(arena, &builder->read_begin) = (uint32_t)builder->read.count;
     memset(builder->load, 0, builder->problem->route->world->device_count * sizeof(*builder->load));
     apply_frees(builder);
+    free_passed(builder);
 }
 
 /** Fill the open round from the jobs at and behind *head; moves head over finished jobs. */

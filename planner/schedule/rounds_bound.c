@@ -27,7 +27,7 @@ static void add_job(const struct problem *problem, const struct job *job, struct
         *(inside ? &sums[source].node_out : &sums[source].net_out) += bytes;
         *(inside ? &sums[taker].node_in : &sums[taker].net_in) += bytes;
         sums[source].packed += bytes;
-        sums[taker].unpacked += elements * new_bytes;
+        sums[taker].unpacked += type->pieces[p].passing ? bytes : elements * new_bytes;
     }
 }
 

@@ -425,17 +425,26 @@ static struct found find_lanes(struct arena *arena, const struct common *common)
     return lanes;
 }
 
+/** Whether a schedule of another route may be better than what was found. */
+static bool may_improve(struct arena *arena, const struct found *found, const struct problem *problem)
+{
+    return found->schedule.method == NULL || !found->schedule.rounds.hold_old ||
+           found->seconds > estimate_least_seconds(arena, problem);
+}
+
 /** The fastest that fits, by whichever route; else the one that made the least cap. */
 static enum shunt_status choose(struct arena *arena, struct common *common, const struct problem *relayed,
                                 struct schedule *schedule_out, struct shunt_err *err)
 {
     const struct problem *problem = common->problem;
     struct found best = {0};
-    if (relayed != NULL)
-        best = find_relayed(arena, common, relayed);
-    /* no schedule of the direct route needs to be looked at when none can be faster */
-    if (best.schedule.method == NULL || !best.schedule.rounds.hold_old ||
-        best.seconds > estimate_least_seconds(arena, problem)) {
+    for (const struct problem *other = relayed; other != NULL; other = other->other) {
+        if (!may_improve(arena, &best, other))
+            continue;
+        const struct found found = find_relayed(arena, common, other);
+        best = is_better(&best, &found) ? best : found;
+    }
+    if (may_improve(arena, &best, problem)) {
         struct found direct = find_fastest(arena, common);
         best = is_better(&best, &direct) ? best : direct;
     }

@@ -8,7 +8,7 @@
  * smallest chunks. The least cap is what these need, or the lowest peak that any strategy has without a cap:
  * every cap from there on is met, every lower one refused.
  *
- * The same move may be given twice, with two routes: the faster one that fits wins. The least cap is that of the first.
+ * The same move may be given with several routes: the fastest one that fits wins. The least cap is that of the first.
  * Where the problem may spill, a lower cap is met with old buffers parked in host memory, down to the least cap that all
  * of them together make possible.
  */
@@ -32,7 +32,7 @@ enum schedule_method {
 uint64_t schedule_default_staging(const struct problem *problem);
 
 /**
- * @param relayed  the same move with another route; NULL: none
+ * @param relayed  the same move with another route, and behind it, in `other`, with more of them; NULL: none
  * @return SHUNT_ERR_INFEASIBLE when the cap or the staging is too small; err names the rank, the bytes
  *         missing and the least figure that would do
  */

@@ -33,6 +33,7 @@ def traits(case: Case, move: Move, depth: int) -> list[str]:
         "made from another state": any("from_state" in line for line in lines),
         "drops": bool(set(dict(first.state)) - set(dict(second.state))),
         "forwards": move.report["bytes"]["forwarded"] > 0,
+        "pools": move.report["bytes"]["relayed"] > 0,
         "overlapped": depth > 1,
         "spilled": move.report["bytes"]["parked"] > 0,
         "many rounds": move.report["schedule"]["rounds"] > 3,

@@ -147,9 +147,10 @@ def peers_take_memory(room: Room) -> None:
     """Buffers of the transport grow with the peers of a device, and are in peak and cap."""
     old, new = room.layout("old", 1, "0"), room.layout("new", 4, "0-3")
     device = "{{memory: 1 GB, reserve: 1 MiB, transport_buffers: 2 MiB, transport_per_peer: {}}}"
-    plain = room.plan(old, new, device=device.format("0 B"))
+    links = "{intra_node: 10 GB/s, inter_node: 10 GB/s}"  # no neighbour can help
+    plain = room.plan(old, new, device=device.format("0 B"), links=links)
     same(plain["format_version"], "1.1")
-    plan = room.plan(old, new, device=device.format("5 MiB"))
+    plan = room.plan(old, new, device=device.format("5 MiB"), links=links)
     same(plan["format_version"], "1.3")
     same(plan["memory"]["transport_per_peer"], 5 << 20)
     peers = [room.run("inspect", "--device", d)["peers"] for d in range(4)]
@@ -157,8 +158,8 @@ def peers_take_memory(room: Room) -> None:
     for key in ("peak", "least_cap", "peak_lower_bound"):
         same(plan["memory"][key] - plain["memory"][key], 15 << 20)
     cap = plan["memory"]["least_cap"]
-    same(room.plan(old, new, "--cap", f"{cap} B", device=device.format("5 MiB"))["memory"]["peak"], cap)
-    said = room.plan(old, new, "--cap", f"{cap - 1} B", device=device.format("5 MiB"), code=1)["stderr"]
+    same(room.plan(old, new, "--cap", f"{cap} B", device=device.format("5 MiB"), links=links)["memory"]["peak"], cap)
+    said = room.plan(old, new, "--cap", f"{cap - 1} B", device=device.format("5 MiB"), links=links, code=1)["stderr"]
     for text in (f"cap {cap - 1} B is 1 B short on device 0", f"reserve and transport {18 << 20} B",
                  f"({15 << 20} B of it for its peers)", f"the least cap that would do is {cap} B"):
         assert text in said, said
