@@ -240,7 +240,7 @@ static const struct problem *list_others(struct arena *arena, const struct probl
 }
 
 static enum shunt_status run_stages(struct arena *arena, const struct compile_options *options,
-                                    const struct compile_documents *documents, void **bytes_out, size_t *size_out,
+                                    const struct compile_documents *documents, struct output *output,
                                     struct shunt_err *err)
 {
     struct cfg_layout to = *documents->to;
@@ -275,11 +275,11 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
                                      .problem = schedule.problem,
                                      .schedule = &schedule,
                                      .threads = options->threads > 0 ? options->threads : shunt_default_workers()};
-    return file_assemble(arena, &input, bytes_out, size_out, err);
+    return file_assemble(arena, &input, output, err);
 }
 
-enum shunt_status compile_plan(const struct compile_options *options, const struct compile_documents *documents,
-                               void **bytes_out, size_t *size_out, struct shunt_err *err)
+enum shunt_status compile_plan_to(const struct compile_options *options, const struct compile_documents *documents,
+                                  struct output *output, struct shunt_err *err)
 {
     struct arena *arena = malloc(sizeof(*arena));
     if (arena == NULL)
@@ -290,8 +290,22 @@ enum shunt_status compile_plan(const struct compile_options *options, const stru
         free(arena);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory while compiling the plan");
     }
-    enum shunt_status status = run_stages(arena, options, documents, bytes_out, size_out, err);
+    enum shunt_status status = run_stages(arena, options, documents, output, err);
     arena_finish(arena);
     free(arena);
+    return status;
+}
+
+enum shunt_status compile_plan(const struct compile_options *options, const struct compile_documents *documents,
+                               void **bytes_out, size_t *size_out, struct shunt_err *err)
+{
+    struct output *output;
+    enum shunt_status status = output_open(NULL, &output, err);
+    if (status != SHUNT_OK)
+        return status;
+    status = compile_plan_to(options, documents, output, err);
+    if (status == SHUNT_OK)
+        *bytes_out = output_take(output, size_out);
+    output_close(output);
     return status;
 }

@@ -5,6 +5,7 @@
 /** The compiler from end to end: documents -> space -> routing -> schedule -> plan bytes. */
 
 #include "config/config.h"
+#include "emit/output.h"
 #include "schedule/schedule.h"
 
 struct compile_options {
@@ -47,7 +48,15 @@ enum shunt_status compile_load_one(const struct compile_options *options, struct
 void compile_unload(struct compile_documents *documents);
 
 /**
- * Compile a move to plan bytes.
+ * Compile a move to a plan in `output`, which holds nothing yet.
+ *
+ * @return SHUNT_ERR_INPUT, SHUNT_ERR_UNSUPPORTED, SHUNT_ERR_INFEASIBLE, SHUNT_ERR_NOMEM, SHUNT_ERR_IO; err says why
+ */
+enum shunt_status compile_plan_to(const struct compile_options *options, const struct compile_documents *documents,
+                                  struct output *output, struct shunt_err *err);
+
+/**
+ * The same to plan bytes in memory.
  *
  * @param bytes_out  8-byte aligned; release with free()
  * @return SHUNT_ERR_INPUT, SHUNT_ERR_UNSUPPORTED, SHUNT_ERR_INFEASIBLE, SHUNT_ERR_NOMEM; err says why

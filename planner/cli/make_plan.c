@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "emit/file.h"
+#include "emit/output.h"
 #include "shunt/verify.h"
 #include "shunt/workers.h"
 
@@ -28,7 +28,7 @@ static enum shunt_status prove(const struct shunt_plan *plan, uint32_t threads, 
 void made_plan_free(struct made_plan *made)
 {
     shunt_plan_close(made->plan);
-    free(made->bytes);
+    output_close(made->output);
     *made = (struct made_plan){0};
 }
 
@@ -36,14 +36,15 @@ enum shunt_status make_plan(const struct compile_options *options, const struct 
                             bool verify, const char *path, struct made_plan *made_out, struct shunt_err *err)
 {
     struct made_plan made = {0};
-    size_t size = 0;
-    enum shunt_status status = compile_plan(options, documents, &made.bytes, &size, err);
+    enum shunt_status status = output_open(path, &made.output, err);
     if (status == SHUNT_OK)
-        status = shunt_plan_open_memory(made.bytes, size, &made.plan, err);
+        status = compile_plan_to(options, documents, made.output, err);
+    if (status == SHUNT_OK)
+        status = output_plan(made.output, &made.plan, err);
     if (status == SHUNT_OK && verify)
         status = prove(made.plan, options->threads, err);
     if (status == SHUNT_OK)
-        status = file_write(path, made.bytes, size, err);
+        status = output_keep(made.output, err);
     if (status == SHUNT_OK)
         *made_out = made;
     else

@@ -7,9 +7,9 @@
 #include "compile.h"
 #include "shunt/plan.h"
 
-/** A plan in memory, as it was written. */
+/** A plan, and where it was written. */
 struct made_plan {
-    void *bytes;
+    struct output *output;
     struct shunt_plan *plan;
 };
 

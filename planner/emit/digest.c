@@ -41,14 +41,38 @@ static bool add_front(EVP_MD_CTX *context, const void *bytes, size_t size)
            EVP_DigestUpdate(context, (const char *)bytes + sizeof(header), size - sizeof(header)) == 1;
 }
 
-enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES])
+#define READ_BYTES ((size_t)1 << 18)
+
+/* What stands in the output from an offset on. */
+static enum shunt_status add_output(EVP_MD_CTX *context, struct output *output, uint64_t at, uint64_t end,
+                                    struct shunt_err *err)
 {
-    if (size < sizeof(struct shunt_plan_header))
-        return SHUNT_ERR_PLAN;
+    unsigned char *bytes = malloc(READ_BYTES);
+    bool read = true, added = bytes != NULL;
+    for (; read && added && at < end; at += READ_BYTES) {
+        size_t size = end - at < READ_BYTES ? (size_t)(end - at) : READ_BYTES;
+        read = output_read(output, at, bytes, size);
+        added = !read || EVP_DigestUpdate(context, bytes, size) == 1;
+    }
+    free(bytes);
+    if (!read)
+        return output_fail(output, err);
+    return added ? SHUNT_OK : shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a digest");
+}
+
+enum shunt_status digest_plan_id(const void *front, size_t front_bytes, struct output *output, uint64_t file_bytes,
+                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES], struct shunt_err *err)
+{
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool hashed = context != NULL && add_front(context, bytes, size) && EVP_DigestFinal_ex(context, out, NULL) == 1;
+    enum shunt_status status = SHUNT_OK;
+    if (context == NULL || !add_front(context, front, front_bytes))
+        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a digest");
+    if (status == SHUNT_OK)
+        status = add_output(context, output, front_bytes, file_bytes, err);
+    if (status == SHUNT_OK && EVP_DigestFinal_ex(context, out, NULL) != 1)
+        status = shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a digest");
     EVP_MD_CTX_free(context);
-    return hashed ? SHUNT_OK : SHUNT_ERR_NOMEM;
+    return status;
 }
 
 static enum shunt_status add_part(EVP_MD_CTX *context, const struct shunt_plan *plan, uint32_t device,

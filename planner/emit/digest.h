@@ -5,10 +5,15 @@
 /** SHA-256 digests of documents (of what they mean, not of how they are written) and of plans. */
 
 #include "config/config.h"
+#include "emit/output.h"
 #include "shunt/plan.h"
 
-/** SHA-256 of a plan file with the header's plan_id and header_crc32c taken as zero. */
-enum shunt_status digest_plan_id(const void *bytes, size_t size, uint8_t out[SHUNT_PLAN_DIGEST_BYTES]);
+/**
+ * SHA-256 of a plan with the header's plan_id and header_crc32c taken as zero. Its front, header included, is here,
+ * and what follows that is in `output`.
+ */
+enum shunt_status digest_plan_id(const void *front, size_t front_bytes, struct output *output, uint64_t file_bytes,
+                                 uint8_t out[SHUNT_PLAN_DIGEST_BYTES], struct shunt_err *err);
 
 /** The same of an open plan, part by part: none of them stays with the plan. @return also the status of a bad part */
 enum shunt_status digest_open_plan(const struct shunt_plan *plan, uint8_t out[SHUNT_PLAN_DIGEST_BYTES],

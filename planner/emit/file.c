@@ -3,9 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "emit/digest.h"
 #include "emit/explain.h"
@@ -42,8 +40,7 @@ struct file {
     const struct file_input *input;
     struct shunt_plan_section sections[SHUNT_PLAN_SECTION_COUNT];
     byte_vec strings, dims;
-    struct parts parts;
-    size_t parts_size;
+    uint64_t parts_size;
     struct shunt_plan_tensor *tensors;
     struct shunt_plan_device *devices;
     struct shunt_plan_summary summary;
@@ -113,33 +110,44 @@ static uint32_t count_short(const struct problem *problem, uint32_t device)
     return (uint32_t)((problem->cap - memory + SHUNT_PLAN_SHORT_BYTES - 1) / SHUNT_PLAN_SHORT_BYTES);
 }
 
-/** Make the parts. @return false when memory ran out; parts_finish() all the same */
-static bool emit_parts(struct file *file, const struct lowered *lowered)
+/** What the device table says before the parts are made. */
+static void list_devices(struct file *file)
+{
+    const struct world *world = file->input->route->world;
+    file->devices = ARENA_NEW(file->arena, struct shunt_plan_device, world->device_count);
+    for (uint32_t d = 0; d < world->device_count; d++) {
+        file->devices[d] = (struct shunt_plan_device){.id = world->devices[d].id,
+                                                      .node = world->devices[d].node,
+                                                      .from_rank = world->devices[d].from_rank,
+                                                      .to_rank = world->devices[d].to_rank,
+                                                      .cap_short = count_short(file->input->problem, d)};
+    }
+}
+
+/** Make the parts, from `offset` on. */
+static enum shunt_status emit_parts(struct file *file, const struct lowered *lowered, struct output *output,
+                                    uint64_t offset, struct shunt_err *err)
 {
     const struct world *world = file->input->route->world;
     const struct part_input input = {
         .problem = file->input->problem, .rounds = &file->input->schedule->rounds, .lowered = lowered};
-    if (!parts_emit(file->arena, &input, file->input->threads, &file->parts))
-        return false;
+    struct part_made *made;
+    enum shunt_status status = parts_emit(file->arena, &input, file->input->threads, output, offset, &made, err);
+    if (status != SHUNT_OK)
+        return status;
     file->summary.rollback_until_round = input.rounds->round_count;
     for (uint32_t d = 0; d < world->device_count; d++) {
         struct shunt_plan_device *device = &file->devices[d];
-        const struct part_made *made = &file->parts.made[d];
-        device->part_offset = made->offset; /* from the start of the section, for now */
-        device->part_bytes = made->size;
-        device->id = world->devices[d].id;
-        device->node = world->devices[d].node;
-        device->from_rank = world->devices[d].from_rank;
-        device->to_rank = world->devices[d].to_rank;
-        device->part_crc32c = made->crc32c;
-        device->from_bytes = made->figures.from_bytes;
-        device->to_bytes = made->figures.to_bytes;
-        device->peak_bytes = made->figures.peak_bytes;
-        device->cap_short = count_short(file->input->problem, d);
-        add_part_figures(file, d, &made->figures);
-        file->parts_size += made->size;
+        device->part_offset = made[d].offset;
+        device->part_bytes = made[d].size;
+        device->part_crc32c = made[d].crc32c;
+        device->from_bytes = made[d].figures.from_bytes;
+        device->to_bytes = made[d].figures.to_bytes;
+        device->peak_bytes = made[d].figures.peak_bytes;
+        add_part_figures(file, d, &made[d].figures);
+        file->parts_size += made[d].size;
     }
-    return true;
+    return SHUNT_OK;
 }
 
 /** The statement about chosen devices; 0: the new ranks are where the layout says. */
@@ -210,10 +218,10 @@ static size_t align(size_t size)
     return (size + SHUNT_PLAN_ALIGN - 1) / SHUNT_PLAN_ALIGN * SHUNT_PLAN_ALIGN;
 }
 
-/** Give every section its place. @return bytes of the whole file */
-static size_t place_sections(struct file *file, const struct content contents[SHUNT_PLAN_SECTION_COUNT])
+/** Give every section its place; the size of the parts, which are the last, may be unknown. @return the parts' */
+static uint64_t place_sections(struct file *file, const struct content contents[SHUNT_PLAN_SECTION_COUNT])
 {
-    size_t at = align(sizeof(struct shunt_plan_header) + sizeof(file->sections));
+    uint64_t at = align(sizeof(struct shunt_plan_header) + sizeof(file->sections));
     for (uint32_t i = 0; i < SHUNT_PLAN_SECTION_COUNT; i++) {
         file->sections[i] = (struct shunt_plan_section){.kind = contents[i].kind,
                                                         .offset = at,
@@ -221,24 +229,21 @@ static size_t place_sections(struct file *file, const struct content contents[SH
                                                         .record_bytes = (uint32_t)contents[i].record_bytes};
         at = align(at + contents[i].size);
     }
-    for (uint32_t d = 0; d < file->input->route->world->device_count; d++)
-        file->devices[d].part_offset += file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset;
-    return at;
+    return file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset;
 }
 
-/** Copy the contents to their places in `bytes`, which is zero, and compute the checksums. */
+/** Copy the contents to their places in `front`, which is zero, and compute the checksums. */
 static void copy_sections(struct file *file, const struct content contents[SHUNT_PLAN_SECTION_COUNT],
-                          unsigned char *bytes)
+                          unsigned char *front)
 {
     for (uint32_t i = 0; i < SHUNT_PLAN_SECTION_COUNT; i++) {
         struct shunt_plan_section *section = &file->sections[i];
-        if (contents[i].bytes == NULL)
+        if (contents[i].kind == SHUNT_SECTION_PARTS)
             continue;
         if (section->bytes > 0)
-            memcpy(bytes + section->offset, contents[i].bytes, section->bytes);
-        section->crc32c = shunt_crc32c(0, bytes + section->offset, align(section->bytes));
+            memcpy(front + section->offset, contents[i].bytes, section->bytes);
+        section->crc32c = shunt_crc32c(0, front + section->offset, align(section->bytes));
     }
-    parts_move(&file->parts, file->input->threads, bytes + file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset);
 }
 
 /** The least version that has what the plan uses: older executors replay what they can. */
@@ -259,22 +264,7 @@ static size_t summary_bytes(const struct file *file)
     return bytes[version_minor(file)];
 }
 
-#define HUGE_PAGE ((size_t)2 << 20)
-
-/** Memory for a file whose parts begin at an offset, zero up to there: a large one in large pages, which is quicker. */
-static unsigned char *new_bytes(size_t size, size_t parts_offset)
-{
-    void *bytes = NULL;
-    if (posix_memalign(&bytes, size >= HUGE_PAGE ? HUGE_PAGE : 16, size) != 0)
-        return NULL;
-    if (size >= HUGE_PAGE)
-        madvise(bytes, size, MADV_HUGEPAGE); /* as good as it gets */
-    memset(bytes, 0, parts_offset);
-    return bytes;
-}
-
-/** The file, without its header, from parts that are given back. @return NULL when memory runs out */
-static unsigned char *write_sections(struct file *file, size_t *size_out)
+static void list_contents(const struct file *file, struct content contents_out[SHUNT_PLAN_SECTION_COUNT])
 {
     const struct route *route = file->input->route;
     const struct content contents[SHUNT_PLAN_SECTION_COUNT] = {
@@ -287,11 +277,7 @@ static unsigned char *write_sections(struct file *file, size_t *size_out)
          sizeof(*file->devices)},
         {SHUNT_SECTION_PARTS, NULL, file->parts_size, 1},
     };
-    *size_out = place_sections(file, contents);
-    unsigned char *bytes = new_bytes(*size_out, file->sections[SHUNT_PLAN_SECTION_COUNT - 1].offset);
-    if (bytes != NULL)
-        copy_sections(file, contents, bytes);
-    return bytes;
+    memcpy(contents_out, contents, sizeof(contents));
 }
 
 static enum shunt_status fill_digests(const struct file_input *input, struct shunt_plan_header *header)
@@ -306,13 +292,15 @@ static enum shunt_status fill_digests(const struct file_input *input, struct shu
     return status;
 }
 
-static enum shunt_status seal(const struct file *file, unsigned char *bytes, size_t size, struct shunt_err *err)
+/** Header and section table, and with them the id: all else is there. */
+static enum shunt_status seal(const struct file *file, unsigned char *front, uint64_t front_bytes,
+                              struct output *output, struct shunt_err *err)
 {
     const struct route *route = file->input->route;
     struct shunt_plan_header header = {.version_major = SHUNT_PLAN_VERSION_MAJOR,
                                        .version_minor = version_minor(file),
                                        .header_bytes = sizeof(header),
-                                       .file_bytes = size,
+                                       .file_bytes = front_bytes + file->parts_size,
                                        .device_count = route->world->device_count,
                                        .from_rank_count = route->from->grid.rank_count,
                                        .to_rank_count = route->to->grid.rank_count,
@@ -321,41 +309,43 @@ static enum shunt_status seal(const struct file *file, unsigned char *bytes, siz
                                        .section_count = SHUNT_PLAN_SECTION_COUNT};
     memcpy(header.magic, SHUNT_PLAN_MAGIC, sizeof(header.magic));
     header.section_table_crc32c = shunt_crc32c(0, file->sections, sizeof(file->sections));
-    memcpy(bytes + sizeof(header), file->sections, sizeof(file->sections));
-    enum shunt_status status = fill_digests(file->input, &header);
-    memcpy(bytes, &header, sizeof(header));
-    if (status == SHUNT_OK)
-        status = digest_plan_id(bytes, size, header.plan_id);
-    if (status != SHUNT_OK)
-        return shunt_fail(err, status, "cannot compute a digest");
+    memcpy(front + sizeof(header), file->sections, sizeof(file->sections));
+    if (fill_digests(file->input, &header) != SHUNT_OK)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "cannot compute a digest");
+    memcpy(front, &header, sizeof(header));
+    enum shunt_status status = digest_plan_id(front, front_bytes, output, header.file_bytes, header.plan_id, err);
     header.header_crc32c = shunt_crc32c(0, &header, sizeof(header));
-    memcpy(bytes, &header, sizeof(header));
-    return SHUNT_OK;
+    memcpy(front, &header, sizeof(header));
+    return status;
 }
 
-enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, void **bytes_out, size_t *size_out,
+/** What stands in front of the parts, when they are there. */
+static enum shunt_status write_front(struct file *file, struct output *output, struct shunt_err *err)
+{
+    struct content contents[SHUNT_PLAN_SECTION_COUNT];
+    list_contents(file, contents);
+    uint64_t front_bytes = place_sections(file, contents);
+    unsigned char *front = ARENA_NEW(file->arena, unsigned char, front_bytes);
+    copy_sections(file, contents, front);
+    enum shunt_status status = seal(file, front, front_bytes, output, err);
+    if (status != SHUNT_OK)
+        return status;
+    return output_write(output, 0, front, front_bytes) ? SHUNT_OK : output_fail(output, err);
+}
+
+enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, struct output *output,
                                 struct shunt_err *err)
 {
     struct file file = {.arena = arena, .input = input};
+    struct content contents[SHUNT_PLAN_SECTION_COUNT];
     add_string(&file, "");
     list_tensors(&file);
     const struct lowered *lowered = lower_build(arena, input->problem, &input->schedule->rounds);
     const struct timing timing = timing_compute(arena, input->problem, &input->schedule->rounds, lowered);
     fill_summary(&file, &timing);
     add_explanation(&file, &timing);
-    file.devices = ARENA_NEW(arena, struct shunt_plan_device, input->route->world->device_count);
-    /* from here on nothing is allocated in the arena, which could not give the parts back */
-    size_t size = 0;
-    unsigned char *bytes = emit_parts(&file, lowered) ? write_sections(&file, &size) : NULL;
-    parts_finish(&file.parts);
-    if (bytes == NULL)
-        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %zu bytes", file.parts_size);
-    enum shunt_status status = seal(&file, bytes, size, err);
-    if (status != SHUNT_OK) {
-        free(bytes);
-        return status;
-    }
-    *bytes_out = bytes;
-    *size_out = size;
-    return SHUNT_OK;
+    list_devices(&file);
+    list_contents(&file, contents);
+    enum shunt_status status = emit_parts(&file, lowered, output, place_sections(&file, contents), err);
+    return status == SHUNT_OK ? write_front(&file, output, err) : status;
 }

@@ -4,6 +4,7 @@
 
 /** The plan file: global sections and parts put together, checksums and id set; and its way to disk. */
 
+#include "emit/output.h"
 #include "emit/part.h"
 #include "emit/timing.h"
 #include "place/place.h"
@@ -19,12 +20,8 @@ struct file_input {
     uint32_t threads; /* to make parts with, at least 1; the bytes do not depend on it */
 };
 
-/**
- * Assemble the plan in memory.
- *
- * @param bytes_out  16-byte aligned; release with free()
- */
-enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, void **bytes_out, size_t *size_out,
+/** Assemble the plan in `output`, which holds nothing yet. */
+enum shunt_status file_assemble(struct arena *arena, const struct file_input *input, struct output *output,
                                 struct shunt_err *err);
 
 /** Write to a temporary file beside `path`, fsync and rename: the old file stays whole until the new one is. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/part.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "emit/part_build.h"
@@ -61,7 +62,22 @@ struct table {
 
 #define PART_TABLES 8
 
-static unsigned char *write_part(const struct part *part, struct arena *out_arena, size_t *size_out)
+/** Room for so many bytes behind the others. */
+static unsigned char *add_bytes(struct part *part, struct part_bytes *bytes, size_t size)
+{
+    if (bytes->capacity - bytes->size < size) {
+        size_t larger = 2 * bytes->capacity > bytes->size + size ? 2 * bytes->capacity : bytes->size + size;
+        unsigned char *grown = realloc(bytes->bytes, larger);
+        if (grown == NULL)
+            longjmp(part->arena->on_failure, 1);
+        bytes->bytes = grown;
+        bytes->capacity = larger;
+    }
+    bytes->size += size;
+    return bytes->bytes + bytes->size - size;
+}
+
+static void write_part(struct part *part, struct part_bytes *bytes)
 {
     struct shunt_plan_part_header header = {.device = part->device,
                                             .buffer_count = (uint32_t)part->buffers.count,
@@ -82,22 +98,21 @@ static unsigned char *write_part(const struct part *part, struct arena *out_aren
         {part->ops.items, part->ops.count * sizeof(*part->ops.items)},
         {part->messages.items, part->messages.count * sizeof(*part->messages.items)},
     };
-    size_t size = 0, at = 0;
+    size_t size = 0;
     for (int t = 0; t < PART_TABLES; t++)
         size += tables[t].bytes;
-    size = (size + SHUNT_PLAN_ALIGN - 1) / SHUNT_PLAN_ALIGN * SHUNT_PLAN_ALIGN;
-    unsigned char *bytes = ARENA_NEW(out_arena, unsigned char, size);
+    size_t gap = (SHUNT_PLAN_ALIGN - size % SHUNT_PLAN_ALIGN) % SHUNT_PLAN_ALIGN;
+    unsigned char *at = add_bytes(part, bytes, size + gap);
     for (int t = 0; t < PART_TABLES; t++) {
         if (tables[t].bytes > 0)
-            memcpy(bytes + at, tables[t].records, tables[t].bytes);
+            memcpy(at, tables[t].records, tables[t].bytes);
         at += tables[t].bytes;
     }
-    *size_out = size;
-    return bytes;
+    memset(at, 0, gap);
 }
 
-unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const struct part_input *input,
-                         uint32_t device, size_t *size_out, struct part_figures *figures_out)
+void part_emit(struct arena *scratch, struct part_bytes *bytes, const struct part_input *input, uint32_t device,
+               struct part_figures *figures_out)
 {
     struct part part;
     part_init(&part, scratch, input, device);
@@ -108,5 +123,5 @@ unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const s
     part_emit_rounds(&part);
     part_count_figures(&part, figures_out);
     part_forget_buffers(&part);
-    return write_part(&part, out_arena, size_out);
+    write_part(&part, bytes);
 }

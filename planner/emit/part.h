@@ -31,13 +31,18 @@ struct part_input {
 /** Give an input scratch of its own. */
 void part_add_scratch(struct arena *arena, struct part_input *input);
 
+/** Parts behind each other, for one after the other to be added; the caller frees `bytes`. */
+struct part_bytes {
+    unsigned char *bytes;
+    size_t size, capacity;
+};
+
 /**
- * Make the part of `device`, padded to the alignment.
+ * Add the part of `device`, padded to the alignment.
  *
- * @param scratch  emptied by the caller between parts
- * @return the bytes, in out_arena and of exactly *size_out bytes
+ * @param scratch  emptied by the caller between parts; fails when there is no memory for the bytes
  */
-unsigned char *part_emit(struct arena *scratch, struct arena *out_arena, const struct part_input *input,
-                         uint32_t device, size_t *size_out, struct part_figures *figures_out);
+void part_emit(struct arena *scratch, struct part_bytes *bytes, const struct part_input *input, uint32_t device,
+               struct part_figures *figures_out);
 
 #endif

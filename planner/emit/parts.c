@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/parts.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shunt/plan.h"
@@ -12,84 +13,127 @@
 struct worker {
     struct part_input input;
     struct arena scratch;
+    struct part_bytes bytes; /* of the batch at hand */
 };
 
 struct crew {
-    struct parts *parts;
     struct worker *workers;
-    atomic_bool failed;
+    struct part_made *made;
+    struct output *output;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t moved;
+    uint32_t next;   /* first device of the batch whose turn it is */
+    uint64_t offset; /* where that goes */
+    bool unwritten;  /* something could not be written */
+    bool failed;     /* nor need anything else be made: that, or memory ran out */
 };
 
-static void make_part(struct worker *worker, struct arena *out, uint32_t device, struct part_made *made)
+static void make_part(struct worker *worker, uint32_t device, struct part_made *made)
 {
-    made->bytes = part_emit(&worker->scratch, out, &worker->input, device, &made->size, &made->figures);
-    made->crc32c = shunt_crc32c(0, made->bytes, made->size);
+    size_t begin = worker->bytes.size;
+    part_emit(&worker->scratch, &worker->bytes, &worker->input, device, &made->figures);
+    made->size = worker->bytes.size - begin;
+    made->crc32c = shunt_crc32c(0, worker->bytes.bytes + begin, made->size);
     arena_clear(&worker->scratch);
 }
 
-static void make_batch(void *context, uint32_t number, uint32_t begin, uint32_t end)
+/** @return false when memory ran out */
+static bool make_batch(struct worker *worker, struct part_made *made, uint32_t begin, uint32_t end)
+{
+    worker->bytes.size = 0;
+    if (setjmp(worker->scratch.on_failure) != 0)
+        return false;
+    for (uint32_t d = begin; d < end; d++)
+        make_part(worker, d, &made[d]);
+    return true;
+}
+
+/** Wait for the batches in front of this one, all of which are under way, and take the place behind them. */
+static bool take_place(struct crew *crew, uint32_t begin, uint32_t end, uint64_t size, uint64_t *offset_out)
+{
+    pthread_mutex_lock(&crew->lock);
+    while (crew->next != begin && !crew->failed)
+        pthread_cond_wait(&crew->moved, &crew->lock);
+    bool good = !crew->failed;
+    *offset_out = crew->offset;
+    crew->offset += size;
+    crew->next = end;
+    pthread_cond_broadcast(&crew->moved);
+    pthread_mutex_unlock(&crew->lock);
+    return good;
+}
+
+static void give_up(struct crew *crew, bool unwritten)
+{
+    pthread_mutex_lock(&crew->lock);
+    crew->failed = true;
+    crew->unwritten = crew->unwritten || unwritten;
+    pthread_cond_broadcast(&crew->moved);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static bool has_failed(struct crew *crew)
+{
+    pthread_mutex_lock(&crew->lock);
+    bool failed = crew->failed;
+    pthread_mutex_unlock(&crew->lock);
+    return failed;
+}
+
+static void work_batch(void *context, uint32_t number, uint32_t begin, uint32_t end)
 {
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
-    struct arena *out = &crew->parts->batches[begin / BATCH];
-    if (atomic_load(&crew->failed))
+    uint64_t offset;
+    if (has_failed(crew))
         return;
-    if (setjmp(out->on_failure) != 0 || setjmp(worker->scratch.on_failure) != 0) {
-        atomic_store(&crew->failed, true);
+    if (!make_batch(worker, crew->made, begin, end)) {
+        give_up(crew, false);
         return;
     }
-    for (uint32_t d = begin; d < end; d++)
-        make_part(worker, out, d, &crew->parts->made[d]);
+    if (!take_place(crew, begin, end, worker->bytes.size, &offset))
+        return;
+    crew->made[begin].offset = offset;
+    for (uint32_t d = begin + 1; d < end; d++)
+        crew->made[d].offset = crew->made[d - 1].offset + crew->made[d - 1].size;
+    if (!output_write(crew->output, offset, worker->bytes.bytes, worker->bytes.size))
+        give_up(crew, true);
 }
 
-bool parts_emit(struct arena *arena, const struct part_input *input, uint32_t threads, struct parts *parts_out)
+static void hire(struct arena *arena, const struct part_input *input, uint32_t threads, struct crew *crew)
 {
-    struct parts parts = {.count = input->problem->route->world->device_count};
-    parts.batch_count = (parts.count + BATCH - 1) / BATCH;
-    threads = threads < parts.batch_count ? threads : parts.batch_count;
-    struct crew crew = {.parts = &parts, .workers = ARENA_NEW(arena, struct worker, threads)};
-    parts.made = ARENA_NEW(arena, struct part_made, parts.count);
-    parts.batches = ARENA_NEW(arena, struct arena, parts.batch_count);
+    crew->workers = ARENA_NEW(arena, struct worker, threads);
     for (uint32_t w = 0; w < threads; w++) {
-        crew.workers[w].input = *input;
-        part_add_scratch(arena, &crew.workers[w].input);
-        arena_init(&crew.workers[w].scratch);
+        crew->workers[w].input = *input;
+        part_add_scratch(arena, &crew->workers[w].input);
     }
-    for (uint32_t b = 0; b < parts.batch_count; b++)
-        arena_init(&parts.batches[b]);
-    shunt_share_work(threads, parts.count, BATCH, make_batch, &crew);
     for (uint32_t w = 0; w < threads; w++)
-        arena_finish(&crew.workers[w].scratch);
-    for (uint32_t d = 1; d < parts.count; d++)
-        parts.made[d].offset = parts.made[d - 1].offset + parts.made[d - 1].size;
-    *parts_out = parts;
-    return !atomic_load(&crew.failed);
+        arena_init(&crew->workers[w].scratch);
+    pthread_mutex_init(&crew->lock, NULL);
+    pthread_cond_init(&crew->moved, NULL);
 }
 
-struct move {
-    struct parts *parts;
-    unsigned char *to;
-};
-
-static void move_batch(void *context, uint32_t number, uint32_t begin, uint32_t end)
+static void dismiss(uint32_t threads, struct crew *crew)
 {
-    const struct move *move = context;
-    (void)number;
-    for (uint32_t d = begin; d < end; d++) {
-        const struct part_made *made = &move->parts->made[d];
-        memcpy(move->to + made->offset, made->bytes, made->size);
+    for (uint32_t w = 0; w < threads; w++) {
+        arena_finish(&crew->workers[w].scratch);
+        free(crew->workers[w].bytes.bytes);
     }
-    arena_finish(&move->parts->batches[begin / BATCH]);
+    pthread_cond_destroy(&crew->moved);
+    pthread_mutex_destroy(&crew->lock);
 }
 
-void parts_move(struct parts *parts, uint32_t threads, unsigned char *to)
+enum shunt_status parts_emit(struct arena *arena, const struct part_input *input, uint32_t threads,
+                             struct output *output, uint64_t offset, struct part_made **made_out, struct shunt_err *err)
 {
-    struct move move = {.parts = parts, .to = to};
-    shunt_share_work(threads, parts->count, BATCH, move_batch, &move);
-}
-
-void parts_finish(struct parts *parts)
-{
-    for (uint32_t b = 0; b < parts->batch_count; b++)
-        arena_finish(&parts->batches[b]);
+    uint32_t devices = input->problem->route->world->device_count, batches = (devices + BATCH - 1) / BATCH;
+    struct crew crew = {.output = output, .offset = offset, .made = ARENA_NEW(arena, struct part_made, devices)};
+    threads = threads < batches ? threads : batches;
+    hire(arena, input, threads, &crew); /* from here on nothing is allocated in the arena */
+    shunt_share_work(threads, devices, BATCH, work_batch, &crew);
+    dismiss(threads, &crew);
+    *made_out = crew.made;
+    if (crew.unwritten)
+        return output_fail(output, err);
+    return crew.failed ? shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for the parts of a plan") : SHUNT_OK;
 }

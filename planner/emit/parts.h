@@ -4,34 +4,24 @@
 
 /** The parts of all devices, made by several threads. What is made does not depend on how many. */
 
+#include "emit/output.h"
 #include "emit/part.h"
 
-/** A part that is made. */
+/** A part that is made, and written. */
 struct part_made {
-    unsigned char *bytes;
-    size_t offset, size; /* offset: from the start of all of them */
+    uint64_t offset, size;
     uint32_t crc32c;
     struct part_figures figures;
 };
 
-struct parts {
-    uint32_t count; /* of devices */
-    struct part_made *made;
-    uint32_t batch_count;
-    struct arena *batches; /* the bytes of so many parts each, which follow each other */
-};
-
 /**
- * Make all parts; `input` comes without scratch. The arena is used before the first part is made only.
+ * Make all parts and write them behind each other from `offset` on; `input` comes without scratch.
  *
- * @return false when memory ran out; parts_finish() all the same
+ * @param made_out  one for each device
+ * @return SHUNT_ERR_NOMEM, or what output_fail() says
  */
-bool parts_emit(struct arena *arena, const struct part_input *input, uint32_t threads, struct parts *parts_out);
-
-/** Copy the parts behind each other to `to`, and give them back. */
-void parts_move(struct parts *parts, uint32_t threads, unsigned char *to);
-
-/** Accepts what is all zero, and what is moved. */
-void parts_finish(struct parts *parts);
+enum shunt_status parts_emit(struct arena *arena, const struct part_input *input, uint32_t threads,
+                             struct output *output, uint64_t offset, struct part_made **made_out,
+                             struct shunt_err *err);
 
 #endif

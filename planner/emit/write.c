@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "emit/file.h"
+#include "emit/output.h"
 
 #define CHUNK_BYTES (8u << 20)
 #define NAME_TRIES  100
@@ -25,6 +27,16 @@ struct target {
     char *temporary; /* path.XXXXXX */
     sigset_t held;   /* signals that are held back now */
     sigset_t before; /* what was blocked before hold_signals() */
+};
+
+struct output {
+    struct target target;
+    char *path;           /* of the file to be, behind symbolic links; NULL: there is none */
+    int fd;               /* of a file without a name; -1: the bytes are in memory */
+    pthread_mutex_t lock; /* of what follows */
+    unsigned char *bytes;
+    uint64_t size, capacity;
+    int problem; /* errno of what went wrong first; 0: nothing */
 };
 
 /* Those that would end the program; an ignored one is no reason to stop. */
@@ -56,29 +68,61 @@ static bool signal_waits(const struct target *target)
     return sigpending(&pending) == 0 && sigandset(&both, &pending, &target->held) == 0 && sigisemptyset(&both) == 0;
 }
 
-/** False also, with EINTR, when a signal waits. */
-static bool write_all(const struct target *target, int fd, const void *bytes, size_t size)
+static bool write_at(int fd, uint64_t offset, const unsigned char *bytes, size_t size)
 {
-    const char *at = bytes;
     while (size > 0) {
-        ssize_t written = write(fd, at, size < CHUNK_BYTES ? size : CHUNK_BYTES);
+        ssize_t written = pwrite(fd, bytes, size, (off_t)offset);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
             return false;
-        at += written;
+        bytes += written;
+        offset += (uint64_t)written;
         size -= (size_t)written;
-        if (signal_waits(target)) {
-            errno = EINTR;
-            return false;
-        }
     }
     return true;
 }
 
-static bool fill(const struct target *target, int fd, const void *bytes, size_t size)
+static bool read_at(int fd, uint64_t offset, unsigned char *bytes, size_t size)
 {
-    if (fchmod(fd, 0644) != 0 || !write_all(target, fd, bytes, size) || fsync(fd) != 0)
+    while (size > 0) {
+        ssize_t got = pread(fd, bytes, size, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got == 0)
+            errno = EIO;
+        if (got <= 0)
+            return false;
+        bytes += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+/** Copy all bytes to a file. False also, with EINTR, when a signal waits. */
+static bool copy_all(const struct output *output, int fd)
+{
+    unsigned char *room = output->fd >= 0 ? malloc(CHUNK_BYTES) : NULL;
+    bool good = output->fd < 0 || room != NULL;
+    for (uint64_t at = 0; good && at < output->size; at += CHUNK_BYTES) {
+        size_t size = output->size - at < CHUNK_BYTES ? (size_t)(output->size - at) : CHUNK_BYTES;
+        good = output->fd < 0 || read_at(output->fd, at, room, size);
+        good = good && write_at(fd, at, output->fd < 0 ? output->bytes + at : room, size);
+        if (good && signal_waits(&output->target)) {
+            errno = EINTR;
+            good = false;
+        }
+    }
+    int saved = errno;
+    free(room);
+    errno = saved;
+    return good;
+}
+
+static bool make_durable(const struct target *target, int fd)
+{
+    if (fchmod(fd, 0644) != 0 || fsync(fd) != 0)
         return false;
     errno = EINTR;
     return !signal_waits(target);
@@ -100,34 +144,31 @@ static bool link_unnamed(int fd, struct target *target)
 }
 
 /** @return SHUNT_ERR_UNSUPPORTED: not on this file system */
-static enum shunt_status write_unnamed(struct target *target, const void *bytes, size_t size)
+static enum shunt_status name_file(struct output *output)
 {
-    int fd = open(target->folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
-    if (fd < 0)
+    struct target *target = &output->target;
+    if (output->fd < 0)
         return SHUNT_ERR_UNSUPPORTED;
-    enum shunt_status status = fill(target, fd, bytes, size) ? SHUNT_OK : SHUNT_ERR_IO;
-    if (status == SHUNT_OK) {
-        hold_signals(target);
-        if (!link_unnamed(fd, target)) {
-            status = SHUNT_ERR_UNSUPPORTED;
-        } else if (rename(target->temporary, target->path) != 0) {
-            status = SHUNT_ERR_IO;
-            unlink(target->temporary);
-        }
-        let_signals(target);
+    if (!make_durable(target, output->fd))
+        return SHUNT_ERR_IO;
+    enum shunt_status status = SHUNT_OK;
+    hold_signals(target);
+    if (!link_unnamed(output->fd, target)) {
+        status = SHUNT_ERR_UNSUPPORTED;
+    } else if (rename(target->temporary, target->path) != 0) {
+        status = SHUNT_ERR_IO;
+        unlink(target->temporary);
     }
-    int saved = errno;
-    close(fd);
-    errno = saved;
+    let_signals(target);
     return status;
 }
 
-static enum shunt_status write_named(struct target *target, const void *bytes, size_t size)
+static enum shunt_status write_named(const struct output *output, struct target *target)
 {
     memset(target->temporary + strlen(target->temporary) - 6, 'X', 6);
     hold_signals(target);
     int fd = mkostemp(target->temporary, O_CLOEXEC);
-    bool good = fd >= 0 && fill(target, fd, bytes, size);
+    bool good = fd >= 0 && copy_all(output, fd) && make_durable(target, fd);
     int saved = errno;
     if (fd >= 0 && close(fd) != 0 && good) {
         saved = errno;
@@ -172,34 +213,140 @@ static bool target_init(struct target *target, const char *path)
     return target->folder != NULL;
 }
 
-static enum shunt_status write_beside(const char *path, const void *bytes, size_t size, struct shunt_err *err)
+static enum shunt_status find_target(struct output *output, const char *path, struct shunt_err *err)
 {
     struct stat old;
-    struct target target;
+    /* behind a symbolic link the file is replaced, not the link */
+    output->path = realpath(path, NULL);
+    if (output->path == NULL)
+        output->path = strdup(path);
+    if (output->path == NULL || !target_init(&output->target, output->path))
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "write \"%s\": out of memory", path);
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
-        return shunt_fail(err, SHUNT_ERR_IO, "write \"%s\": found %s, expected a file or nothing", path,
+        return shunt_fail(err, SHUNT_ERR_IO, "write \"%s\": found %s, expected a file or nothing", output->path,
                           S_ISDIR(old.st_mode) ? "a directory" : "a device or pipe");
-    enum shunt_status status = target_init(&target, path) ? SHUNT_OK : SHUNT_ERR_NOMEM;
+    /* without /proc it could neither be read as a plan nor be named */
+    if (access("/proc/self/fd", F_OK) == 0)
+        output->fd = open(output->target.folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    return SHUNT_OK;
+}
+
+enum shunt_status output_open(const char *path, struct output **output_out, struct shunt_err *err)
+{
+    struct output *output = calloc(1, sizeof(*output));
+    if (output == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
+    output->fd = -1;
+    pthread_mutex_init(&output->lock, NULL);
+    enum shunt_status status = path == NULL ? SHUNT_OK : find_target(output, path, err);
     if (status == SHUNT_OK)
-        status = write_unnamed(&target, bytes, size);
-    if (status == SHUNT_ERR_UNSUPPORTED)
-        status = write_named(&target, bytes, size);
-    if (status == SHUNT_ERR_NOMEM)
-        shunt_fail(err, status, "write \"%s\": out of memory", path);
-    else if (status != SHUNT_OK)
-        shunt_fail(err, status, "write \"%s\": %s", path, strerror(errno));
+        *output_out = output;
     else
-        sync_folder(target.folder);
-    free(target.folder);
-    free(target.temporary);
+        output_close(output);
     return status;
+}
+
+/** Keep in memory; the lock is held. */
+static bool keep_bytes(struct output *output, uint64_t offset, const void *bytes, size_t size)
+{
+    if (offset + size > output->capacity) {
+        uint64_t larger = offset + size > 2 * output->capacity ? offset + size : 2 * output->capacity;
+        unsigned char *grown = realloc(output->bytes, larger);
+        if (grown == NULL)
+            return false;
+        output->bytes = grown;
+        output->capacity = larger;
+    }
+    memcpy(output->bytes + offset, bytes, size);
+    return true;
+}
+
+bool output_write(struct output *output, uint64_t offset, const void *bytes, size_t size)
+{
+    bool written = output->fd < 0 || write_at(output->fd, offset, bytes, size);
+    int problem = errno;
+    pthread_mutex_lock(&output->lock);
+    if (output->fd < 0 && !keep_bytes(output, offset, bytes, size)) {
+        written = false;
+        problem = ENOMEM;
+    }
+    if (written && offset + size > output->size)
+        output->size = offset + size;
+    if (!written && output->problem == 0)
+        output->problem = problem;
+    pthread_mutex_unlock(&output->lock);
+    return written;
+}
+
+bool output_read(struct output *output, uint64_t offset, void *bytes, size_t size)
+{
+    if (output->fd < 0) {
+        memcpy(bytes, output->bytes + offset, size);
+        return true;
+    }
+    if (read_at(output->fd, offset, bytes, size))
+        return true;
+    output->problem = errno;
+    return false;
+}
+
+enum shunt_status output_fail(const struct output *output, struct shunt_err *err)
+{
+    if (output->path == NULL || output->problem == ENOMEM)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for a plan of %llu bytes",
+                          (unsigned long long)output->size);
+    return shunt_fail(err, SHUNT_ERR_IO, "write \"%s\": %s", output->path, strerror(output->problem));
+}
+
+enum shunt_status output_plan(const struct output *output, struct shunt_plan **plan_out, struct shunt_err *err)
+{
+    char link[40];
+    if (output->fd < 0)
+        return shunt_plan_open_memory(output->bytes, output->size, plan_out, err);
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", output->fd);
+    return shunt_plan_open(link, plan_out, err);
+}
+
+enum shunt_status output_keep(struct output *output, struct shunt_err *err)
+{
+    enum shunt_status status = name_file(output);
+    if (status == SHUNT_ERR_UNSUPPORTED)
+        status = write_named(output, &output->target);
+    if (status != SHUNT_OK)
+        return shunt_fail(err, status, "write \"%s\": %s", output->path, strerror(errno));
+    sync_folder(output->target.folder);
+    return SHUNT_OK;
+}
+
+void *output_take(struct output *output, size_t *size_out)
+{
+    void *bytes = output->bytes;
+    *size_out = output->size;
+    output->bytes = NULL;
+    return bytes;
+}
+
+void output_close(struct output *output)
+{
+    if (output == NULL)
+        return;
+    if (output->fd >= 0)
+        close(output->fd);
+    free(output->target.folder);
+    free(output->target.temporary);
+    free(output->path);
+    free(output->bytes);
+    pthread_mutex_destroy(&output->lock);
+    free(output);
 }
 
 enum shunt_status file_write(const char *path, const void *bytes, size_t size, struct shunt_err *err)
 {
-    /* behind a symbolic link the file is replaced, not the link */
-    char *resolved = realpath(path, NULL);
-    enum shunt_status status = write_beside(resolved != NULL ? resolved : path, bytes, size, err);
-    free(resolved);
+    struct output *output;
+    enum shunt_status status = output_open(path, &output, err);
+    if (status != SHUNT_OK)
+        return status;
+    status = output_write(output, 0, bytes, size) ? output_keep(output, err) : output_fail(output, err);
+    output_close(output);
     return status;
 }

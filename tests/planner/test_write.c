@@ -7,12 +7,14 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "emit/file.h"
+#include "emit/output.h"
 #include "harness.h"
 
 /* In place of libc's: a signal while the disk works, and a file system without unnamed files. */
@@ -159,10 +161,54 @@ static void failures_leave_nothing_behind(void)
     CHECK_CONTAINS(err.text, "write \"/nonexistent/a.plan\": No such file or directory");
 }
 
+/* Piece by piece, in any order; there is no file before it is kept, and none if it is not. */
+static void takes_pieces(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct shunt_err err = {""};
+        struct output *output;
+        char text[8] = "";
+        bool keep = i % 2 == 1;
+        no_unnamed = i / 2 == 1;
+        begin(false);
+        CHECK_MSG(output_open(path, &output, &err) == SHUNT_OK, "%s", err.text);
+        CHECK(output_write(output, 3, "four", 4) && output_write(output, 0, "two", 3));
+        CHECK(output_read(output, 1, text, 5) && strcmp(text, "wofou") == 0);
+        CHECK_EQ_U64(count_files(), 0);
+        CHECK(!keep || output_keep(output, &err) == SHUNT_OK);
+        output_close(output);
+        CHECK_EQ_U64(count_files(), keep);
+        CHECK(!keep || holds("twofour"));
+        end();
+    }
+    no_unnamed = false;
+}
+
+/* What goes wrong first is what is said; in memory there is no name to say. */
+static void says_what_failed(void)
+{
+    struct shunt_err err = {""};
+    struct output *output;
+    struct rlimit before, none;
+    begin(false);
+    CHECK(output_open(path, &output, &err) == SHUNT_OK && getrlimit(RLIMIT_FSIZE, &before) == 0);
+    none = (struct rlimit){.rlim_cur = 4, .rlim_max = before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    CHECK(!output_write(output, 4, "x", 1));
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_EQ_U64(output_fail(output, &err), SHUNT_ERR_IO);
+    CHECK_CONTAINS(err.text, "a.plan\": File too large");
+    output_close(output);
+    end();
+}
+
 static const struct test_case cases[] = {
     {"writes_and_replaces", writes_and_replaces},
     {"signals_leave_nothing_behind", signals_leave_nothing_behind},
     {"ignored_signals_do_nothing", ignored_signals_do_nothing},
     {"failures_leave_nothing_behind", failures_leave_nothing_behind},
+    {"takes_pieces", takes_pieces},
+    {"says_what_failed", says_what_failed},
 };
 TEST_MAIN(cases)
