@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/direct.h"
+
 struct agree_record {
     char version[16];
     char library[32]; /* of the transport, with its version */
@@ -242,6 +244,10 @@ static enum shunt_status prepare_peers(struct shunt_world *world, struct engine 
     for (uint32_t i = 0; i < count; i++) {
         struct transport_needs needs = {
             .peers = engines[i]->peers, .peer_count = engines[i]->peer_count, .max_messages = engines[i]->max_messages};
+        if (engines[i]->direct != NULL)
+            needs.max_messages = engines[i]->direct->max_messages;
+        if (needs.max_messages < engines[i]->max_messages)
+            needs.max_messages = engines[i]->max_messages; /* of checksums */
         if (needs.max_messages < 2 * needs.peer_count)
             needs.max_messages = 2 * needs.peer_count; /* the pair round */
         enum shunt_status st = world->transport->ops->prepare(world->transport, engines[i]->device, &needs, err);

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "replay/direct.h"
+
 #define POISON 0xA5 /* in memory that nobody has written yet, when tracking */
 
 static bool is_staging(uint32_t buffer)
@@ -190,9 +192,16 @@ static void poison_receives(struct engine *engine, uint32_t round)
     }
 }
 
+static bool is_left_out(const struct engine *engine, uint32_t op)
+{
+    return engine->direct != NULL && engine->direct->left_out[op];
+}
+
 void engine_pack(struct engine *engine, uint32_t round)
 {
     const struct shunt_plan_round *r = &engine->part.rounds[round];
+    if (engine->direct != NULL)
+        direct_point(engine, round);
     if (engine->tracking)
         poison_receives(engine, round);
     for (uint32_t i = r->op_begin; i < r->unpack_begin; i++) {
@@ -201,7 +210,7 @@ void engine_pack(struct engine *engine, uint32_t round)
             struct device_box dst = op_box(engine, op->dst_buffer, op->dst_offset, op->dst_view);
             engine->device_ops->fill_zero(&dst);
             engine->stats.filled_bytes += op_bytes(engine, op);
-        } else {
+        } else if (!is_left_out(engine, i)) {
             do_copy(engine, op);
         }
         if (op->kind == SHUNT_OP_PACK) {
@@ -216,6 +225,10 @@ void engine_pack(struct engine *engine, uint32_t round)
 
 struct transport_message *engine_messages(struct engine *engine, uint32_t round, uint32_t *count_out)
 {
+    if (engine->direct != NULL) {
+        *count_out = engine->direct->round_begin[round + 1] - engine->direct->round_begin[round];
+        return &engine->direct->messages[engine->direct->round_begin[round]];
+    }
     const struct shunt_plan_round *r = &engine->part.rounds[round];
     *count_out = r[1].message_begin - r->message_begin;
     return &engine->messages[r->message_begin];
@@ -241,11 +254,14 @@ enum shunt_status engine_arrived(struct engine *engine, uint32_t round, struct s
 }
 
 /* When tracking, an unpack from what did not arrive is left out, so that the check names its target. */
-static bool source_arrived(struct engine *engine, uint32_t round, const struct shunt_plan_op *op)
+static bool source_arrived(struct engine *engine, uint32_t round, uint32_t index)
 {
     uint32_t count;
     const struct transport_message *messages = engine_messages(engine, round, &count);
-    const char *begin = (const char *)engine->staging[op->src_buffer - SHUNT_PLAN_STAGING] + op->src_offset;
+    const struct shunt_plan_op *op = &engine->part.ops[index];
+    struct device_box end = is_left_out(engine, index) ? op_box(engine, op->dst_buffer, op->dst_offset, op->dst_view)
+                                                       : op_box(engine, op->src_buffer, op->src_offset, op->src_view);
+    const char *begin = end.data;
     uint64_t bytes = op_bytes(engine, op);
     for (uint32_t i = 0; i < count; i++) {
         const struct transport_message *m = &messages[i];
@@ -261,9 +277,10 @@ void engine_unpack(struct engine *engine, uint32_t round)
     const struct shunt_plan_round *r = &engine->part.rounds[round];
     for (uint32_t i = r->unpack_begin; i < r[1].op_begin; i++) {
         const struct shunt_plan_op *op = &engine->part.ops[i];
-        if (engine->tracking && !source_arrived(engine, round, op))
+        if (engine->tracking && !source_arrived(engine, round, i))
             continue;
-        do_copy(engine, op);
+        if (!is_left_out(engine, i))
+            do_copy(engine, op);
         engine->stats.received_bytes += op_bytes(engine, op);
         mark_written(engine, op);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/checksum.h"
+#include "replay/direct.h"
 #include "replay/engine.h"
 
 static char *buffer_name(const struct engine *engine, const struct shunt_plan_buffer *buffer)
@@ -194,6 +195,7 @@ void engine_finish(struct engine *engine)
     free(engine->messages);
     free(engine->peers);
     checksum_destroy(engine->checksum);
+    direct_destroy(engine->direct);
     *engine = (struct engine){0};
 }
 

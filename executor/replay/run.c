@@ -13,6 +13,7 @@
 
 #include "replay/agree.h"
 #include "replay/checksum.h"
+#include "replay/direct.h"
 #include "replay/exec.h"
 
 struct run {
@@ -198,8 +199,26 @@ static void set_state(struct run *run, enum shunt_exec_state state)
         run->execs[i]->state = state;
 }
 
+/* Both ends must cut their messages alike, so all devices of a world do, or none. */
+static enum shunt_status run_cut_messages(struct run *run, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct engine *engine = run->engines[i];
+        if (!run->world->transport->ops->many_messages) {
+            direct_destroy(engine->direct);
+            engine->direct = NULL;
+        } else if (engine->direct == NULL && !direct_create(engine, DIRECT_BYTES, &engine->direct)) {
+            return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory for its messages", engine->device);
+        }
+    }
+    return SHUNT_OK;
+}
+
 static enum shunt_status run_all(struct run *run, struct shunt_err *err)
 {
+    enum shunt_status cut = run_cut_messages(run, err);
+    if (cut != SHUNT_OK)
+        return cut;
     enum shunt_status st = agree_all(run->world, run->engines, run->count, run->timeout_seconds, err);
     if (st == SHUNT_OK)
         st = run_begin(run, err);

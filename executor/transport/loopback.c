@@ -54,8 +54,8 @@ static enum shunt_status loopback_post(struct transport *transport, uint32_t dev
     return SHUNT_OK;
 }
 
-/* Messages of a round are sorted by direction and peer. */
-static struct transport_message *find_message(const struct loopback_posted *posted, uint32_t direction, uint32_t peer)
+/* Messages of a round are sorted by direction and peer: the first one that is not before this. */
+static uint32_t first_message(const struct loopback_posted *posted, uint32_t direction, uint32_t peer)
 {
     uint32_t low = 0, high = posted->count;
     while (low < high) {
@@ -66,8 +66,18 @@ static struct transport_message *find_message(const struct loopback_posted *post
         else
             high = mid;
     }
-    if (low < posted->count && posted->messages[low].direction == direction && posted->messages[low].peer == peer)
-        return &posted->messages[low];
+    return low;
+}
+
+/* The other end of message `index` of a device: as many messages between the two come before it there as here. */
+static struct transport_message *find_message(const struct loopback_posted *mine, uint32_t index,
+                                              const struct loopback_posted *theirs, uint32_t device)
+{
+    const struct transport_message *m = &mine->messages[index];
+    uint32_t opposite = m->direction == SHUNT_SEND ? SHUNT_RECV : SHUNT_SEND;
+    uint32_t at = first_message(theirs, opposite, device) + index - first_message(mine, m->direction, m->peer);
+    if (at < theirs->count && theirs->messages[at].direction == opposite && theirs->messages[at].peer == device)
+        return &theirs->messages[at];
     return NULL;
 }
 
@@ -76,10 +86,9 @@ static enum shunt_status deliver(struct loopback *lb, uint32_t device, uint32_t 
     const struct loopback_posted *mine = posted_by(lb, device, round);
     for (uint32_t i = 0; i < mine->count; i++) {
         struct transport_message *m = &mine->messages[i];
-        uint32_t opposite = m->direction == SHUNT_SEND ? SHUNT_RECV : SHUNT_SEND;
         struct transport_message *other = NULL;
         if (m->peer < lb->base.size && posted_by(lb, m->peer, round)->round == round)
-            other = find_message(posted_by(lb, m->peer, round), opposite, device);
+            other = find_message(mine, i, posted_by(lb, m->peer, round), device);
         if (other == NULL)
             return shunt_fail(err, SHUNT_ERR_TRANSPORT, "round %u: device %u %s device %u, which has no such message",
                               round, device, m->direction == SHUNT_SEND ? "sends to" : "receives from", m->peer);
@@ -143,6 +152,7 @@ static void loopback_close(struct transport *transport)
 
 const struct transport_ops transport_loopback = {
     .name = "loopback",
+    .many_messages = true,
     .open = loopback_open,
     .prepare = loopback_prepare,
     .post = loopback_post,

@@ -42,6 +42,8 @@ struct transport_needs {
 
 struct transport_ops {
     const char *name;
+    /** Takes several messages between two devices in one group: the Nth that is sent is the Nth that is received. */
+    bool many_messages;
 
     enum shunt_status (*open)(const struct transport_config *config, struct transport **transport_out,
                               struct shunt_err *err);

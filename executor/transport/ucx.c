@@ -40,6 +40,7 @@ static void ucx_abandon(struct transport *transport, enum shunt_status status, c
         ucx_data_cancel(ucx);
         ucx_data_close(ucx);
     }
+    segments_sweep(); /* after who was killed */
 }
 
 static enum shunt_status ucx_open(const struct transport_config *config, struct transport **transport_out,
@@ -75,6 +76,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
     if (st != SHUNT_OK) {
         st = ucx_explain(ucx, st, err);
         ucx_close(&ucx->base);
+        segments_sweep();
         return st;
     }
     *transport_out = &ucx->base;
@@ -83,6 +85,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
 
 const struct transport_ops transport_ucx = {
     .name = "ucx",
+    .many_messages = true,
     .open = ucx_open,
     .prepare = ucx_prepare,
     .post = ucx_post,

@@ -174,6 +174,7 @@ static void faulty_close(struct transport *transport)
 
 static const struct transport_ops transport_faulty = {
     .name = "faulty loopback",
+    .many_messages = true,
     .open = faulty_open,
     .prepare = faulty_prepare,
     .post = faulty_post,
