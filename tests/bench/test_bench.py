@@ -35,7 +35,7 @@ import shell
 from cases import CASES, LLAMA_70B, LLAMA_405B, QWEN_235B, Case, Grid, Model
 
 BUILTIN = {LLAMA_70B: "llama-3-70b", LLAMA_405B: "llama-3.1-405b", QWEN_235B: "qwen3-235b-a22b"}
-SECTIONS = {"plan", "execute", "ladder", "cases", "scale", "exact", "memory", "growth", "refit"}
+SECTIONS = {"plan", "execute", "transport", "ladder", "cases", "scale", "exact", "memory", "growth", "refit"}
 DEVICES = {
     "A": 64, "A1": 64, "B": 64, "C": 64, "C2": 64, "D": 64, "E": 128, "F": 128, "G": 128, "G2": 128, "H": 64, "I": 1024,
     "J": 1024, "K": 1024, "L": 4096, "M": 4096, "N": 16384, "O": 16384, "P": 16384,
