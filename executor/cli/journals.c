@@ -63,7 +63,7 @@ static void mark_open(const struct shunt_plan_part *part, const struct shunt_exe
 static void tally_buffer(struct account *account, const struct shunt_plan_buffer *buffer, bool open)
 {
     const struct shunt_exec_journal *journal = &account->journal;
-    bool freed = buffer->free_round != SHUNT_PLAN_NONE && buffer->free_round < journal->done;
+    bool freed = buffer->free_round != SHUNT_PLAN_NONE && buffer->free_round < journal->freeing;
     bool allocated = buffer->alloc_round == SHUNT_PLAN_NONE || buffer->alloc_round < journal->begun;
     if (shunt_plan_on_old_side(buffer))
         add(freed ? &account->given_back : &account->whole, buffer->bytes);
@@ -164,6 +164,7 @@ static void print_json(const struct chain *chain, const struct account *account,
     jsonw_u64(json, "begun", journal->begun);
     jsonw_u64(json, "filled", journal->filled);
     jsonw_u64(json, "done", journal->done);
+    jsonw_u64(json, "freeing", journal->freeing);
     jsonw_u64(json, "freed", journal->freed);
     json_tally(json, "old_whole", &account->whole);
     json_tally(json, "old_given_back", &account->given_back);

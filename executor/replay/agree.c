@@ -244,8 +244,8 @@ static enum shunt_status prepare_peers(struct shunt_world *world, struct engine 
     for (uint32_t i = 0; i < count; i++) {
         struct transport_needs needs = {
             .peers = engines[i]->peers, .peer_count = engines[i]->peer_count, .max_messages = engines[i]->max_messages};
-        if (engines[i]->direct != NULL)
-            needs.max_messages = engines[i]->direct->max_messages;
+        if (engines[i]->segments != NULL)
+            needs.max_messages = engines[i]->segments->max_messages;
         if (needs.max_messages < engines[i]->max_messages)
             needs.max_messages = engines[i]->max_messages; /* of checksums */
         if (needs.max_messages < 2 * needs.peer_count)

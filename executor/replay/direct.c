@@ -124,7 +124,7 @@ void direct_destroy(struct direct *direct)
 
 void direct_point(struct engine *engine, uint32_t round)
 {
-    struct direct *direct = engine->direct;
+    struct direct *direct = engine->segments;
     for (uint32_t i = direct->round_begin[round]; i < direct->round_begin[round + 1]; i++) {
         uint32_t slot = engine->part.messages[direct->plan_messages[i]].buffer - SHUNT_PLAN_STAGING;
         char *at = (char *)engine->staging[slot] + direct->offsets[i];

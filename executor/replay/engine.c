@@ -194,13 +194,13 @@ static void poison_receives(struct engine *engine, uint32_t round)
 
 static bool is_left_out(const struct engine *engine, uint32_t op)
 {
-    return engine->direct != NULL && engine->direct->left_out[op];
+    return engine->segments != NULL && engine->segments->left_out[op];
 }
 
 void engine_pack(struct engine *engine, uint32_t round)
 {
     const struct shunt_plan_round *r = &engine->part.rounds[round];
-    if (engine->direct != NULL)
+    if (engine->segments != NULL)
         direct_point(engine, round);
     if (engine->tracking)
         poison_receives(engine, round);
@@ -225,9 +225,9 @@ void engine_pack(struct engine *engine, uint32_t round)
 
 struct transport_message *engine_messages(struct engine *engine, uint32_t round, uint32_t *count_out)
 {
-    if (engine->direct != NULL) {
-        *count_out = engine->direct->round_begin[round + 1] - engine->direct->round_begin[round];
-        return &engine->direct->messages[engine->direct->round_begin[round]];
+    if (engine->segments != NULL) {
+        *count_out = engine->segments->round_begin[round + 1] - engine->segments->round_begin[round];
+        return &engine->segments->messages[engine->segments->round_begin[round]];
     }
     const struct shunt_plan_round *r = &engine->part.rounds[round];
     *count_out = r[1].message_begin - r->message_begin;

@@ -57,7 +57,7 @@ struct engine {
     uint32_t *peers;                    /* ascending */
     uint32_t peer_count, max_messages;
     struct checksum *checksum; /* NULL: none; owned */
-    struct direct *direct;     /* NULL: every piece goes through a slot; owned */
+    struct direct *segments;   /* NULL: every piece goes through a slot; owned */
 
     uint64_t live_bytes, host_live_bytes;
     struct shunt_exec_stats stats;

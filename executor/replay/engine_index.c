@@ -195,7 +195,7 @@ void engine_finish(struct engine *engine)
     free(engine->messages);
     free(engine->peers);
     checksum_destroy(engine->checksum);
-    direct_destroy(engine->direct);
+    direct_destroy(engine->segments);
     *engine = (struct engine){0};
 }
 

@@ -29,7 +29,7 @@ struct journal_state {
     uint64_t count;  /* the greater one of two valid states counts */
     uint32_t status; /* enum shunt_status, of a run that broke off */
     uint32_t phase;  /* enum shunt_exec_phase */
-    uint32_t begun, filled, done, freed;
+    uint32_t begun, filled, done, freeing, freed;
     uint32_t crc32c; /* over the state with this field zero */
 };
 
@@ -101,6 +101,14 @@ void journal_finish(struct journal *journal, uint32_t round)
     if (journal == NULL)
         return;
     journal->now.done = round + 1;
+    put(journal);
+}
+
+void journal_release(struct journal *journal, uint32_t round)
+{
+    if (journal == NULL)
+        return;
+    journal->now.freeing = round + 1;
     put(journal);
 }
 
@@ -202,8 +210,8 @@ static bool head_is_valid(const struct journal_head *head)
 static bool state_is_valid(const struct journal_state *state, uint32_t rounds)
 {
     return state->crc32c == state_crc(*state) && state->phase <= SHUNT_EXEC_PHASE_FAILED &&
-           state->status <= SHUNT_ERR_INTERNAL && state->freed <= state->done && state->done <= state->filled &&
-           state->filled <= state->begun && state->begun <= rounds;
+           state->status <= SHUNT_ERR_INTERNAL && state->freed <= state->freeing && state->freeing <= state->begun &&
+           state->done <= state->filled && state->filled <= state->begun && state->begun <= rounds;
 }
 
 static const struct journal_state *newest(const struct journal_file *file)
@@ -242,6 +250,7 @@ enum shunt_status shunt_exec_read_journal(const char *path, struct shunt_exec_jo
                                                .begun = state->begun,
                                                .filled = state->filled,
                                                .done = state->done,
+                                               .freeing = state->freeing,
                                                .freed = state->freed};
     memcpy(journal_out->plan_id, file.head.plan_id, sizeof(file.head.plan_id));
     return SHUNT_OK;

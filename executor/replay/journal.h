@@ -31,8 +31,10 @@ void journal_reset(struct journal *journal);
 /** Round k: before its first allocation; behind its last pack, copy and fill. */
 void journal_begin(struct journal *journal, uint32_t round);
 void journal_fill(struct journal *journal, uint32_t round);
-/** Round k: behind its last unpack and before its first free; behind that. */
+/** Round k: behind its last unpack. */
 void journal_finish(struct journal *journal, uint32_t round);
+/** Round k: before its first free; behind its last. */
+void journal_release(struct journal *journal, uint32_t round);
 void journal_free(struct journal *journal, uint32_t round);
 void journal_end(struct journal *journal, enum shunt_status status);
 

@@ -103,6 +103,7 @@ static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt
         if (st != SHUNT_OK)
             return st;
         journal_finish(run->execs[i]->journal, round);
+        journal_release(run->execs[i]->journal, round);
         engine_free(run->engines[i], round);
         journal_free(run->execs[i]->journal, round);
         struct shunt_exec_progress *progress = &run->execs[i]->progress;
@@ -205,9 +206,9 @@ static enum shunt_status run_cut_messages(struct run *run, struct shunt_err *err
     for (uint32_t i = 0; i < run->count; i++) {
         struct engine *engine = run->engines[i];
         if (!run->world->transport->ops->many_messages) {
-            direct_destroy(engine->direct);
-            engine->direct = NULL;
-        } else if (engine->direct == NULL && !direct_create(engine, DIRECT_BYTES, &engine->direct)) {
+            direct_destroy(engine->segments);
+            engine->segments = NULL;
+        } else if (engine->segments == NULL && !direct_create(engine, DIRECT_BYTES, &engine->segments)) {
             return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory for its messages", engine->device);
         }
     }

@@ -253,7 +253,7 @@ static void judge_old(struct finding *finding, const struct truth *truth, const 
     const struct engine *engine = &truth->host.exec->engine;
     for (uint32_t i = 0; i < engine->part.header->buffer_count; i++) {
         const struct shunt_plan_buffer *buffer = &engine->part.buffers[i];
-        bool freed = buffer->free_round != SHUNT_PLAN_NONE && buffer->free_round < journal->done;
+        bool freed = buffer->free_round != SHUNT_PLAN_NONE && buffer->free_round < journal->freeing;
         uint64_t at = truth->host.offsets[i];
         if (!shunt_plan_on_old_side(buffer) || freed)
             continue;

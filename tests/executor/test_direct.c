@@ -13,7 +13,7 @@ static const struct plan_case plans[] = {{"tiny", build_tiny}, {"cast", build_ca
 static void cut_everything(struct rig *rig)
 {
     for (uint32_t d = 0; d < rig->count; d++)
-        CHECK(direct_create(&rig->execs[d]->engine, 1, &rig->execs[d]->engine.direct));
+        CHECK(direct_create(&rig->execs[d]->engine, 1, &rig->execs[d]->engine.segments));
 }
 
 static uint32_t count_left_out(const struct rig *rig)
@@ -21,7 +21,7 @@ static uint32_t count_left_out(const struct rig *rig)
     uint32_t count = 0;
     for (uint32_t d = 0; d < rig->count; d++) {
         for (uint32_t i = 0; i < rig->execs[d]->engine.part.header->op_count; i++)
-            count += rig->execs[d]->engine.direct->left_out[i];
+            count += rig->execs[d]->engine.segments->left_out[i];
     }
     return count;
 }
@@ -55,7 +55,7 @@ static void segments_cover_all_pieces(void)
         cut_everything(&rig);
         for (uint32_t d = 0; d < rig.count; d++) {
             const struct engine *engine = &rig.execs[d]->engine;
-            const struct direct *direct = engine->direct;
+            const struct direct *direct = engine->segments;
             uint64_t planned = 0, cut = 0;
             for (uint32_t i = 0; i < engine->part.header->message_count; i++)
                 planned += engine->part.messages[i].bytes;
@@ -96,8 +96,8 @@ static void ends_must_cut_alike(void)
     struct rig rig;
     rig_open(&rig, build_tiny(), &(struct rig_options){.watched = -1});
     cut_everything(&rig);
-    direct_destroy(rig.execs[0]->engine.direct);
-    rig.execs[0]->engine.direct = NULL;
+    direct_destroy(rig.execs[0]->engine.segments);
+    rig.execs[0]->engine.segments = NULL;
     rig_bind(&rig, 3, false);
     CHECK(rig_run(&rig) != SHUNT_OK);
     rig_close(&rig);

@@ -89,10 +89,11 @@ static void broken_runs_say_where(void)
             CHECK_EQ_U64(journal.begun, 2);
             CHECK_EQ_U64(journal.filled, 2);
             CHECK_EQ_U64(journal.done, round);
+            CHECK_EQ_U64(journal.freeing, round);
             CHECK_EQ_U64(journal.freed, round);
             for (uint32_t i = 0; i < engine->part.header->buffer_count; i++) {
                 const struct shunt_plan_buffer *buffer = &engine->part.buffers[i];
-                if (shunt_plan_on_old_side(buffer) && buffer->free_round >= journal.done)
+                if (shunt_plan_on_old_side(buffer) && buffer->free_round >= journal.freeing)
                     CHECK(memcmp(old[d][i], rig.memory[d][i], buffer->bytes) == 0);
                 free(old[d][i]);
             }

@@ -163,7 +163,7 @@ enum shunt_exec_phase {
 };
 
 /**
- * How far a device came. Old-side buffers whose free_round is at least `done` have not been given back, and hold what
+ * How far a device came. Old-side buffers whose free_round is at least `freeing` have not been given back, and hold what
  * they held. What rounds below `filled` copy or fill on the device, and what rounds below `done` unpack, is in its place
  * in the new side; rounds from `begun` on have touched nothing.
  */
@@ -174,7 +174,8 @@ struct shunt_exec_journal {
     enum shunt_status status; /* of a run that broke off, else SHUNT_OK */
     uint32_t begun;           /* rounds that may have allocated, packed, copied and filled */
     uint32_t filled;          /* rounds that have done all that */
-    uint32_t done;            /* rounds that have unpacked all, and may have given back what they free */
+    uint32_t done;            /* rounds that have unpacked all */
+    uint32_t freeing;         /* rounds that may have given back what they free */
     uint32_t freed;           /* rounds that have given it back */
 };
 
