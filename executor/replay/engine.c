@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/direct.h"
+#include "replay/missing.h"
 
 #define POISON 0xA5 /* in memory that nobody has written yet, when tracking */
 
@@ -247,8 +248,8 @@ enum shunt_status engine_arrived(struct engine *engine, uint32_t round, struct s
         engine->stats.wire_received_bytes += m->arrived;
         if (m->arrived != m->bytes && !engine->tracking)
             return shunt_fail(err, SHUNT_ERR_TRANSPORT,
-                              "device %u: round %u: %" PRIu64 " of %" PRIu64 " bytes came from device %u",
-                              engine->device, round, m->arrived, m->bytes, m->peer);
+                              "device %u: round %u: %" PRIu64 " of %" PRIu64 " bytes came from device %u, for %s",
+                              engine->device, round, m->arrived, m->bytes, m->peer, missing_name(engine, round, m));
     }
     return SHUNT_OK;
 }

@@ -15,6 +15,7 @@
 #include "replay/checksum.h"
 #include "replay/direct.h"
 #include "replay/exec.h"
+#include "replay/missing.h"
 
 struct run {
     struct shunt_world *world;
@@ -88,6 +89,8 @@ static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_
     struct transport *transport = run->world->transport;
     struct deadline deadline = deadline_after(run->timeout_seconds);
     enum shunt_status st = transport->ops->wait(transport, round, &deadline, err);
+    if (st == SHUNT_ERR_TIMEOUT)
+        missing_explain(run->engines, run->count, round, err);
     for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
         st = engine_arrived(run->engines[i], round, err);
     if (st == SHUNT_OK && run->checksum)

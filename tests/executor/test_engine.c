@@ -315,7 +315,7 @@ static void missing_bytes_end_a_run_without_check(void)
     rig_open(&rig, build_tiny(), &(struct rig_options){.transport = &transport_faulty, .watched = -1});
     rig_bind(&rig, 3, false);
     CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_TRANSPORT);
-    CHECK_CONTAINS(rig.err.text, "device 1: round 1: 16 of 32 bytes came from device 0");
+    CHECK_CONTAINS(rig.err.text, "device 1: round 1: 16 of 32 bytes came from device 0, for exp_avg/flat");
     fault.kind = FAULT_NONE;
     rig_close(&rig);
 }

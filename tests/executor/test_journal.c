@@ -80,6 +80,7 @@ static void broken_runs_say_where(void)
         }
         fault = (struct fault){FAULT_LATE, round, 0, 0};
         CHECK_EQ_U64(rig_run(&rig), SHUNT_ERR_TIMEOUT);
+        CHECK_CONTAINS(rig.err.text, "timed out by the test");
         fault.kind = FAULT_NONE;
         for (uint32_t d = 0; d < rig.count; d++) {
             const struct engine *engine = &rig.execs[d]->engine;
