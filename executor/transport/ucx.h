@@ -91,6 +91,7 @@ struct ucx {
 
     struct ucx_group groups[TRANSPORT_GROUPS];
     uint32_t request_room; /* of each group */
+    uint32_t reached;      /* round that was last waited for */
     char where[80];        /* "in round 17", "at the report": for messages */
     uint32_t votes;        /* gathers and shares so far: tells records apart */
 
@@ -100,6 +101,7 @@ struct ucx {
     ucs_status_t failed_status;
     uint32_t lost_device; /* named by the error that wait or poll returned */
     bool closing;
+    bool stuck;                /* given up with data on the way */
     struct ucx_batch *orphans; /* control records that UCX still points at */
 };
 
@@ -114,6 +116,11 @@ struct ucx_choice {
 enum shunt_status ucx_worker_open(struct ucx_worker *worker, const char *what, const struct ucx_choice *choice,
                                   struct shunt_err *err);
 void ucx_worker_close(struct ucx_worker *worker);
+/**
+ * Instead of closing it, with transfers by cma under way that cannot be taken back: UCX asserts that there are none when a
+ * worker is destroyed. Nobody drives them any more, and the system frees the memory at the end of the process.
+ */
+void ucx_worker_leave(struct ucx_worker *worker);
 /** Copies the worker's address to `bytes`; fails if it does not fit. */
 enum shunt_status ucx_worker_address(const struct ucx_worker *worker, void *bytes, size_t capacity, uint32_t *size_out,
                                      struct shunt_err *err);
@@ -145,14 +152,12 @@ enum shunt_status ucx_find_cause(struct ucx *ucx, struct shunt_err *err);
 struct ucx_waited {
     uint32_t devices[UCX_WAITED_MAX];
     uint32_t count; /* to be named */
-    uint32_t
-        silent;   /* of those, who do not say that they wait themselves; they are all that is named, if there are any */
-    uint32_t all; /* records or messages that were missing */
+    uint32_t all;   /* records or messages that were missing */
 };
 void ucx_wait_for(struct ucx_waited *waited, uint32_t device);
 bool ucx_is_named(const struct ucx_waited *waited, uint32_t device);
 /** After a deadline: say so, and find who is to be named. Not SHUNT_OK if somebody else knows the cause. */
-enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, struct shunt_err *err);
+enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, uint32_t round, struct shunt_err *err);
 /** An error of UCX may only echo a peer's end: if the cause is known, it takes the place of `status` and the text. */
 enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct shunt_err *err);
 void ucx_control_close(struct ucx *ucx);

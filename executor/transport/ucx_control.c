@@ -19,7 +19,7 @@
 #define WORDS_SECONDS       0.25
 #define SHARE_GRACE_NS      NS_PER_SECOND /* device 0 knows more: let it time out first */
 #define ALIVE_SECONDS       1.0
-#define PATIENCE_SECONDS    1.0 /* with peers that wait as well: somebody else knows more */
+#define PATIENCE_SECONDS    0.4 /* for peers to say that they wait as well */
 
 static uint64_t control_tag(uint64_t kind, uint32_t vote, uint32_t device)
 {
@@ -101,35 +101,48 @@ enum shunt_status ucx_find_cause(struct ucx *ucx, struct shunt_err *err)
     return SHUNT_OK;
 }
 
-static bool has_waited(struct ucx *ucx, uint32_t device)
+/* The round that a process waits in, if its deadline has passed; else -1. */
+static int64_t waits_in(struct ucx *ucx, uint32_t device)
 {
-    char bytes[16];
+    uint32_t round;
     size_t size = 0;
-    return ucx->meet->ops->try_get(ucx->meet, MEET_WAITED, device, bytes, sizeof(bytes), &size, NULL) == SHUNT_OK &&
-           size != 0;
+    bool said = ucx->meet->ops->try_get(ucx->meet, MEET_WAITED, device, &round, sizeof(round), &size, NULL) == SHUNT_OK;
+    return said && size == sizeof(round) ? (int64_t)round : -1;
+}
+
+/* Splits the devices by whether they wait as well: in an earlier round, in this one or a later one, or not. */
+static void sort_waiters(struct ucx *ucx, const struct ucx_waited *waited, uint32_t round, struct ucx_waited *silent,
+                         struct ucx_waited *level)
+{
+    silent->count = level->count = 0;
+    for (uint32_t i = 0; i < waited->count; i++) {
+        int64_t theirs = waits_in(ucx, waited->devices[i]);
+        if (theirs < 0)
+            silent->devices[silent->count++] = waited->devices[i];
+        else if (theirs >= (int64_t)round)
+            level->devices[level->count++] = waited->devices[i];
+    }
 }
 
 /*
  * Who waits for a peer that is stuck makes others wait in turn, and all deadlines pass at about the same time. So each
- * says that it has waited, and then looks for one that has not: that is the one to name. Those who find none leave it
- * to the others.
+ * says in which round it has waited, and looks who of those it waits for does not say so: that one is stuck. If all do,
+ * something got lost on the way to whoever waits in the earliest round; the others leave the word to that one.
  */
-enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, struct shunt_err *err)
+enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, uint32_t round, struct shunt_err *err)
 {
-    struct deadline patience = deadline_after(PATIENCE_SECONDS);
-    (void)ucx->meet->ops->put(ucx->meet, MEET_WAITED, "yes", 4, NULL);
+    struct deadline patience = deadline_after(PATIENCE_SECONDS), despair = deadline_after(2 * PATIENCE_SECONDS);
+    struct ucx_waited silent = {0}, level = {0};
+    (void)ucx->meet->ops->put(ucx->meet, MEET_WAITED, &round, sizeof(round), NULL);
     do {
         enum shunt_status st = ucx_find_cause(ucx, err);
         if (st != SHUNT_OK)
             return st;
-        waited->silent = 0;
-        for (uint32_t i = 0; i < waited->count; i++) {
-            if (!has_waited(ucx, waited->devices[i]))
-                waited->devices[waited->silent++] = waited->devices[i];
-        }
-    } while (waited->silent == 0 && !deadline_passed(&patience));
-    if (waited->silent != 0)
-        waited->count = waited->silent;
+        sort_waiters(ucx, waited, round, &silent, &level);
+    } while (silent.count != 0 ? !deadline_passed(&patience) : level.count == 0 && !deadline_passed(&despair));
+    const struct ucx_waited *named = silent.count != 0 ? &silent : level.count != 0 ? &level : waited;
+    waited->count = named->count;
+    memmove(waited->devices, named->devices, sizeof(waited->devices));
     if (waited->count != 0)
         ucx->lost_device = waited->devices[0];
     return SHUNT_OK;
@@ -356,7 +369,7 @@ static enum shunt_status time_out(struct ucx *ucx, const struct ucx_batch *batch
         if (!records[i].done)
             ucx_wait_for(&waited, records[i].device);
     }
-    enum shunt_status st = ucx_hear_waiters(ucx, &waited, err);
+    enum shunt_status st = ucx_hear_waiters(ucx, &waited, ucx->reached, err);
     if (st != SHUNT_OK)
         return st;
     for (uint32_t i = 0; i < batch->count; i++) {

@@ -135,6 +135,13 @@ enum shunt_status ucx_post(struct transport *transport, uint32_t device, uint32_
 
 /* ---- wait ----------------------------------------------------------------------- */
 
+static uint32_t plan_round(uint32_t round)
+{
+    if (round == TRANSPORT_PAIR_ROUND)
+        return 0;
+    return round < TRANSPORT_CHECKSUM_ROUND ? round : round - TRANSPORT_CHECKSUM_ROUND;
+}
+
 static enum shunt_status time_out(struct ucx *ucx, const struct ucx_group *group, double seconds, struct shunt_err *err)
 {
     char names[400] = "", silent[400];
@@ -147,7 +154,7 @@ static enum shunt_status time_out(struct ucx *ucx, const struct ucx_group *group
             bytes += group->requests[i].message->bytes;
         }
     }
-    enum shunt_status st = ucx_hear_waiters(ucx, &waited, err);
+    enum shunt_status st = ucx_hear_waiters(ucx, &waited, plan_round(group->round), err);
     if (st != SHUNT_OK)
         return st;
     for (uint32_t i = 0; i < group->count; i++) {
@@ -185,6 +192,7 @@ enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const st
     if (group == NULL)
         return shunt_fail(err, SHUNT_ERR_INTERNAL, "round %u: waited for, and not posted", round);
     set_where(ucx, round);
+    ucx->reached = plan_round(round);
     for (uint32_t turn = 1; group->pending != 0; turn++) {
         unsigned moved = ucp_worker_progress(ucx->local.worker);
         if (ucx->remote.worker != NULL)
@@ -229,6 +237,7 @@ static void cancel_group(struct ucx *ucx, struct ucx_group *group)
 void ucx_data_cancel(struct ucx *ucx)
 {
     struct deadline deadline = deadline_after(CANCEL_SECONDS);
+    ucx->stuck = ucx->stuck || pending(ucx) != 0;
     for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
         cancel_group(ucx, &ucx->groups[i]);
     while (pending(ucx) != 0 && !deadline_passed(&deadline))
@@ -244,6 +253,8 @@ void ucx_data_close(struct ucx *ucx)
             ucx_endpoint_close(ucx, peer->data_ep, force);
         peer->data_ep = NULL;
     }
+    if (ucx->stuck)
+        ucx_worker_leave(&ucx->local);
     ucx_worker_close(&ucx->local);
     ucx_worker_close(&ucx->remote);
 }
