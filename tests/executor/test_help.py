@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--help and the man page name the same options, and the program knows them all. Needs two arguments: the program
-and its man page."""
+"""--help and the man page name the same options, and the program knows them all; the page of the library names every
+call of its header. Needs four arguments: the program, its man page, the library's page and its header."""
 
 import re
 import subprocess
 import sys
 
-EXEC, PAGE = sys.argv[1], sys.argv[2]
+EXEC, PAGE, LIBRARY_PAGE, HEADER = sys.argv[1:5]
 
 
 def main():
@@ -26,8 +26,13 @@ def main():
         if "unknown option" in done.stderr:
             unknown.append(option)
     print(("not ok" if unknown else "ok") + f" 2 - every option is known {unknown or ''}")
-    print("1..2")
-    sys.exit(not ok or bool(unknown))
+    with open(LIBRARY_PAGE, encoding="utf-8") as page, open(HEADER, encoding="utf-8") as header:
+        named = set(re.findall(r"^\.Fn (shunt_\w+)", page.read(), re.M))
+        calls = set(re.findall(r"^SHUNT_API [^;(]*?(shunt_\w+)\(", header.read(), re.M))
+    unlike = (named - {"shunt_status_exit_code"}) ^ calls
+    print(("not ok" if unlike or len(calls) < 10 else "ok") + f" 3 - the library's page names its calls {unlike or ''}")
+    print("1..3")
+    sys.exit(not ok or bool(unknown) or bool(unlike) or len(calls) < 10)
 
 
 main()
