@@ -328,10 +328,27 @@ static int run_command(struct command *command)
     return fd_text != NULL ? run_child(command, fd_text) : run_member(command);
 }
 
+/* Before anything is started, what can be told without a GPU. */
+static enum shunt_status check_device(const struct command *command, struct shunt_err *err)
+{
+    const struct device_ops *ops;
+    uint32_t ordinal;
+    if (command->options.on == NULL)
+        return SHUNT_OK;
+    enum shunt_status st = device_find(command->options.on, &ops, &ordinal, err);
+    if (st == SHUNT_OK && ops->asynchronous && !command->transport->device_memory)
+        st = shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                        "not supported: transport %s with device %s: it moves host memory only",
+                        command->transport->name, command->options.on);
+    return st;
+}
+
 static enum shunt_status open_command(struct command *command, struct shunt_err *err)
 {
     const char *name = command->options.transport != NULL ? command->options.transport : "ucx";
     enum shunt_status st = transport_find(name, &command->transport, err);
+    if (st == SHUNT_OK)
+        st = check_device(command, err);
     if (st == SHUNT_OK)
         st = chain_open(command->options.plans, command->options.plan_count, &command->chain, err);
     if (st != SHUNT_OK)

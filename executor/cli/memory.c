@@ -18,18 +18,44 @@ static bool list_add(struct memory_list *list, struct memory_item item)
     return true;
 }
 
+static bool on_device(const struct memory *memory)
+{
+    return memory->on != NULL && memory->on->ops->asynchronous;
+}
+
+static bool take_block(struct memory *memory, uint64_t bytes, struct memory_item *item)
+{
+    if (!on_device(memory))
+        return pool_take(&memory->pool, bytes, &item->block);
+    item->block.bytes = bytes;
+    const struct device_ops *ops = memory->on->ops;
+    return (item->host ? ops->alloc_host(memory->on, bytes, &item->block.data, NULL)
+                       : ops->alloc(memory->on, memory->stream, bytes, &item->block.data, NULL)) == SHUNT_OK;
+}
+
+static void give_block(struct memory *memory, struct memory_item *item)
+{
+    if (!on_device(memory))
+        pool_give(&memory->pool, &item->block);
+    else if (item->host)
+        memory->on->ops->free_host(memory->on, item->block.data, item->block.bytes);
+    else
+        memory->on->ops->free(memory->on, memory->stream, item->block.data, item->block.bytes);
+    item->block.data = NULL;
+}
+
 static void free_item(struct memory *memory, struct memory_item *item)
 {
     if (item->block.data != NULL)
-        pool_give(&memory->pool, &item->block);
+        give_block(memory, item);
     free(item->name);
     *item = (struct memory_item){0};
 }
 
-void *memory_alloc(struct memory *memory, const char *name, uint64_t bytes)
+void *memory_alloc(struct memory *memory, const char *name, bool host, uint64_t bytes)
 {
-    struct memory_item item = {.name = strdup(name)};
-    if (item.name != NULL && pool_take(&memory->pool, bytes, &item.block) && list_add(&memory->new_side, item))
+    struct memory_item item = {.name = strdup(name), .host = host};
+    if (item.name != NULL && take_block(memory, bytes, &item) && list_add(&memory->new_side, item))
         return item.block.data;
     free_item(memory, &item);
     return NULL;
@@ -52,7 +78,7 @@ void memory_release(struct memory *memory, const char *name)
 {
     struct memory_item *item = (struct memory_item *)memory_find(memory, name);
     if (item != NULL && item->block.data != NULL)
-        pool_give(&memory->pool, &item->block);
+        give_block(memory, item);
 }
 
 bool memory_turn(struct memory *memory)

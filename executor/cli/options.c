@@ -21,6 +21,7 @@ static const char help_text[] =
     "  --meet DIR           without --launch: directory that all processes see [SHUNT_MEET]\n"
     "  --job NAME           without --launch: a name no other run uses there now [SHUNT_JOB]\n"
     "  --transport NAME     ucx (default), loopback (all devices in this process), nccl\n"
+    "  --device NAME        where buffers are: host (default), cuda or cuda:N\n"
     "\n"
     "contents:\n"
     "  --load DIR           read the old side from DIR/rank-NNNNN.safetensors\n"
@@ -46,6 +47,7 @@ static const char help_text[] =
 enum option_code {
     OPT_LAUNCH = 1,
     OPT_TRANSPORT,
+    OPT_DEVICE,
     OPT_MEET,
     OPT_JOB,
     OPT_LOAD,
@@ -68,6 +70,7 @@ enum option_code {
 static const struct option long_options[] = {
     {"launch", required_argument, NULL, OPT_LAUNCH},
     {"transport", required_argument, NULL, OPT_TRANSPORT},
+    {"device", required_argument, NULL, OPT_DEVICE},
     {"meet", required_argument, NULL, OPT_MEET},
     {"job", required_argument, NULL, OPT_JOB},
     {"load", required_argument, NULL, OPT_LOAD},
@@ -116,6 +119,9 @@ static enum shunt_status take_option(int code, struct options *o, struct shunt_e
     switch (code) {
     case OPT_TRANSPORT:
         o->transport = optarg;
+        break;
+    case OPT_DEVICE:
+        o->on = optarg;
         break;
     case OPT_MEET:
         o->meet = optarg;
@@ -248,5 +254,7 @@ void options_print_list(FILE *file)
     for (const struct transport_row *row = transport_rows; row->name != NULL; row++)
         fprintf(file, "transport %-9s %s%s%s\n", row->name, row->summary, row->ops == NULL ? "; not supported: " : "",
                 row->ops == NULL ? row->missing : "");
-    fprintf(file, "device    %-9s host memory\n", device_host.name);
+    for (const struct device_row *row = device_rows; row->name != NULL; row++)
+        fprintf(file, "device    %-9s %s%s%s\n", row->name, row->summary, row->ops == NULL ? "; not supported: " : "",
+                row->ops == NULL ? row->missing : "");
 }

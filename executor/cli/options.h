@@ -15,6 +15,7 @@ struct options {
     uint32_t plan_count;
     uint32_t launch;       /* 0: not given */
     const char *transport; /* NULL: not given */
+    const char *on;        /* where buffers are; NULL: not given */
     const char *load, *store;
     const char *journal, *read_journal;
     const char *meet, *job;

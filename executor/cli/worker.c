@@ -31,11 +31,19 @@ struct worker {
     struct plan_result *results; /* one per local device */
     struct storing storing;
     struct lineage lineage; /* of what the plan at hand finds */
+    struct shunt_device *on;
 };
+
+static bool is_host_tier(const struct shunt_exec *exec, const char *name)
+{
+    int64_t index = engine_find(&exec->engine, name, SHUNT_SIDE_TO);
+    return index >= 0 && exec->engine.part.buffers[index].tier == SHUNT_TIER_HOST;
+}
 
 static void *alloc_new(void *ctx, const char *name, uint64_t bytes)
 {
-    return memory_alloc(&((struct local *)ctx)->memory, name, bytes);
+    struct local *local = ctx;
+    return memory_alloc(&local->memory, name, is_host_tier(local->exec, name), bytes);
 }
 
 static void release_old(void *ctx, const char *name, void *ptr, uint64_t bytes)
@@ -60,8 +68,9 @@ static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
     struct shunt_exec_config config = {
         .plan = worker->chain->plans[worker->plan],
         .device = local->device,
+        .on = worker->on,
         .track_writes = worker->options->check,
-        .memory = {.ctx = local, .alloc = alloc_new, .release = release_old},
+        .memory = {.ctx = local, .alloc = alloc_new, .release = release_old, .stream_ordered = true},
         .progress = {.ctx = local, .round_done = round_done},
         .checksum = worker->options->checksum,
     };
@@ -72,7 +81,19 @@ static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
     }
     if (st == SHUNT_OK)
         st = shunt_exec_open(&config, &local->exec, err);
-    return st == SHUNT_OK ? shunt_exec_trust(local->exec, err) : st; /* main.c has verified the chain */
+    if (st != SHUNT_OK)
+        return st;
+    local->memory.stream = shunt_exec_get_stream(local->exec);
+    return shunt_exec_trust(local->exec, err); /* main.c has verified the chain */
+}
+
+/* Memory stays, and is freed in the order of a stream that is still there. */
+static void close_exec(struct local *local)
+{
+    shunt_exec_close(local->exec);
+    local->exec = NULL;
+    if (local->memory.on != NULL)
+        local->memory.stream = local->memory.on->ops->wire(local->memory.on);
 }
 
 static bool is_old(const struct shunt_exec_buffer *buffer)
@@ -86,7 +107,9 @@ static enum shunt_status make_old_side(struct local *local, struct shunt_err *er
     for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
         struct shunt_exec_buffer buffer;
         shunt_exec_get_buffer(local->exec, i, &buffer);
-        if (is_old(&buffer) && memory_alloc(&local->memory, buffer.name, buffer.bytes) == NULL)
+        if (is_old(&buffer) &&
+            memory_alloc(&local->memory, buffer.name, buffer.tier == SHUNT_TIER_HOST, buffer.bytes) == NULL &&
+            buffer.bytes != 0)
             return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: no memory for %s of %" PRIu64 " bytes", local->device,
                               buffer.name, buffer.bytes);
     }
@@ -131,6 +154,8 @@ static enum shunt_status give_contents(struct worker *worker, struct local *loca
 /* Fetch the pages by which this plan will grow before it starts, and keep no more than those. */
 static void reserve_growth(struct local *local)
 {
+    if (local->memory.on->ops->asynchronous)
+        return;
     uint64_t bytes = engine_growth(&local->exec->engine);
     for (uint32_t i = 0; i < shunt_exec_buffer_count(local->exec); i++) {
         struct shunt_exec_buffer buffer;
@@ -258,8 +283,7 @@ static enum shunt_status run_plan(struct worker *worker, struct shunt_err *err)
 static enum shunt_status close_plan(struct worker *worker, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < worker->count; i++) {
-        shunt_exec_close(worker->locals[i].exec);
-        worker->locals[i].exec = NULL;
+        close_exec(&worker->locals[i]);
         if (!memory_turn(&worker->locals[i].memory))
             return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory", worker->locals[i].device);
     }
@@ -294,9 +318,12 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
     enum shunt_status st = SHUNT_OK;
     if (worker.locals == NULL || worker.execs == NULL || worker.results == NULL)
         st = shunt_fail(&cause, SHUNT_ERR_NOMEM, "out of memory");
+    if (st == SHUNT_OK)
+        st = shunt_device_open(options->on != NULL ? options->on : device_host.name, &worker.on, &cause);
     for (uint32_t i = 0; i < worker.count && st == SHUNT_OK; i++) {
         worker.locals[i].device = world->transport->first_local + i;
         worker.locals[i].worker = &worker;
+        worker.locals[i].memory.on = worker.on;
     }
     if (st == SHUNT_OK && options->journal != NULL)
         st = journals_make(options->journal, &cause);
@@ -311,9 +338,10 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
         shunt_fail(err, st, "%s", cause.text);
     }
     for (uint32_t i = 0; i < worker.count && worker.locals != NULL; i++) {
-        shunt_exec_close(worker.locals[i].exec);
+        close_exec(&worker.locals[i]);
         memory_finish(&worker.locals[i].memory);
     }
+    shunt_device_close(worker.on);
     storing_end(&worker.storing);
     lineage_finish(&worker.lineage);
     free(worker.locals);

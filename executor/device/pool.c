@@ -158,11 +158,17 @@ static bool take_pages(struct pool *pool, uint64_t bytes, struct pool_block *blo
     return true;
 }
 
+static void *small_block(uint64_t bytes)
+{
+    void *data;
+    return device_host.alloc_host(device_of_host(), bytes, &data, NULL) == SHUNT_OK ? data : NULL;
+}
+
 bool pool_take(struct pool *pool, uint64_t bytes, struct pool_block *block_out)
 {
     struct pool_block block = {.bytes = bytes};
     if (bytes < POOL_MIN_BYTES)
-        block.data = device_host.alloc(bytes);
+        block.data = small_block(bytes);
     else if (!take_pages(pool, bytes, &block))
         return false;
     *block_out = block;
@@ -172,7 +178,7 @@ bool pool_take(struct pool *pool, uint64_t bytes, struct pool_block *block_out)
 void pool_give(struct pool *pool, struct pool_block *block)
 {
     if (block->pieces == NULL)
-        device_host.free(block->data, block->bytes);
+        device_host.free_host(device_of_host(), block->data, block->bytes);
     for (uint32_t i = 0; i < block->piece_count; i++)
         keep_piece(pool, block->pieces[i]);
     free(block->pieces);

@@ -26,6 +26,7 @@ struct job {
     const struct contents_poll *poll;
     const struct lineage *lineage; /* of the old side; NULL: it is what was filled */
     uint32_t buffer;
+    void *data; /* its bytes, as the host sees them */
     uint64_t since_poll;
 };
 
@@ -115,7 +116,7 @@ static bool has_pads(const struct job *job)
 static enum shunt_status fill_buffer(struct job *job, uint64_t seed, struct shunt_err *err)
 {
     const struct shunt_plan_buffer *buffer = plan_buffer(job);
-    char *data = job->engine->buffers[job->buffer].data;
+    char *data = job->data;
     if (has_pads(job))
         memset(data, buffer->side == SHUNT_SIDE_BOTH ? 0 : PAD_BYTE, buffer->bytes);
     for (uint32_t h = 0; h < buffer->holding_count; h++) {
@@ -133,6 +134,18 @@ static enum shunt_status fill_buffer(struct job *job, uint64_t seed, struct shun
     return SHUNT_OK;
 }
 
+static enum shunt_status fill_in_window(struct job *job, uint64_t seed, struct shunt_err *err)
+{
+    struct engine_window window;
+    enum shunt_status st = engine_window_open(job->engine, job->buffer, false, &window, err);
+    if (st != SHUNT_OK)
+        return st;
+    job->data = window.data;
+    st = fill_buffer(job, seed, err);
+    enum shunt_status closed = engine_window_close(&window, st == SHUNT_OK, st == SHUNT_OK ? err : NULL);
+    return st == SHUNT_OK ? closed : st;
+}
+
 enum shunt_status contents_fill(struct shunt_exec *exec, uint64_t seed, const struct contents_poll *poll,
                                 struct shunt_err *err)
 {
@@ -141,7 +154,7 @@ enum shunt_status contents_fill(struct shunt_exec *exec, uint64_t seed, const st
         job.buffer = i;
         if (!shunt_plan_on_old_side(plan_buffer(&job)))
             continue;
-        enum shunt_status st = fill_buffer(&job, seed, err);
+        enum shunt_status st = fill_in_window(&job, seed, err);
         if (st != SHUNT_OK)
             return st;
     }
@@ -214,7 +227,7 @@ static uint64_t check_elements(struct check *check, const struct holding_walk *h
 static void check_run(struct check *check, const struct holding_walk *hw, uint64_t begin, uint64_t offset,
                       uint64_t count)
 {
-    const unsigned char *data = check->job.engine->buffers[check->job.buffer].data;
+    const unsigned char *data = check->job.data;
     data += offset;
     for (uint64_t done = 0; done < count;) {
         done += check->expect->zeros ? compare_zeros(data + done, count - done)
@@ -249,7 +262,7 @@ static enum shunt_status check_holdings(struct check *check, struct track *held,
 
 static void check_pads(struct check *check, const struct track *held)
 {
-    const unsigned char *data = check->job.engine->buffers[check->job.buffer].data;
+    const unsigned char *data = check->job.data;
     uint32_t elem = held->elem_bytes;
     for (uint64_t i = track_find(held, 0, false); i < held->elems;) {
         uint64_t end = track_find(held, i, true);
@@ -362,6 +375,18 @@ static enum shunt_status check_buffer(struct check *check, struct shunt_err *err
     return st;
 }
 
+static enum shunt_status check_in_window(struct check *check, struct shunt_err *err)
+{
+    struct engine_window window;
+    enum shunt_status st = engine_window_open(check->job.engine, check->job.buffer, true, &window, err);
+    if (st != SHUNT_OK)
+        return st;
+    check->job.data = window.data;
+    st = check_buffer(check, err);
+    engine_window_close(&window, false, NULL);
+    return st;
+}
+
 enum shunt_status contents_check(const struct shunt_exec *exec, const struct contents_expect *expect,
                                  const struct contents_poll *poll, struct contents_report *report_out,
                                  struct shunt_err *err)
@@ -374,7 +399,7 @@ enum shunt_status contents_check(const struct shunt_exec *exec, const struct con
         check.job.buffer = i;
         if (!shunt_plan_on_new_side(plan_buffer(&check.job)) || plan_buffer(&check.job)->bytes == 0)
             continue;
-        enum shunt_status st = check_buffer(&check, err);
+        enum shunt_status st = check_in_window(&check, err);
         if (st != SHUNT_OK)
             return st;
     }

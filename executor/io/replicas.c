@@ -30,8 +30,10 @@ static uint32_t held_boxes(const struct engine *engine)
     return count;
 }
 
-static void describe(const struct engine *engine, uint32_t buffer, uint32_t holding, struct replica *replica)
+static void describe(const struct engine *engine, const struct engine_window *window, uint32_t holding,
+                     struct replica *replica)
 {
+    uint32_t buffer = window->buffer;
     const struct shunt_plan_part *part = &engine->part;
     const struct shunt_plan_holding *held = &part->holdings[holding];
     const struct shunt_plan_view *view = &part->views[held->view];
@@ -39,7 +41,7 @@ static void describe(const struct engine *engine, uint32_t buffer, uint32_t hold
         .tensor = part->buffers[buffer].tensor, .state = part->buffers[buffer].state, .device = engine->device};
     memcpy(replica->lo, part->corners[held->corner].lo, sizeof(replica->lo));
     memcpy(replica->shape, view->shape, sizeof(replica->shape));
-    replica->xxh3 = digest_box((const char *)engine->buffers[buffer].data + held->offset, view);
+    replica->xxh3 = digest_box((const char *)window->data + held->offset, view);
 }
 
 static enum shunt_status describe_all(const struct engine *engine, struct replica *replicas,
@@ -50,9 +52,14 @@ static enum shunt_status describe_all(const struct engine *engine, struct replic
         const struct shunt_plan_buffer *buffer = &engine->part.buffers[i];
         if (!shunt_plan_on_old_side(buffer))
             continue;
+        struct engine_window window;
+        enum shunt_status st = engine_window_open(engine, i, true, &window, err);
+        if (st != SHUNT_OK)
+            return st;
         for (uint32_t h = 0; h < buffer->holding_count; h++)
-            describe(engine, i, buffer->holding_begin + h, &replicas[count++]);
-        enum shunt_status st = poll == NULL ? SHUNT_OK : poll->poll(poll->ctx, err);
+            describe(engine, &window, buffer->holding_begin + h, &replicas[count++]);
+        engine_window_close(&window, false, NULL);
+        st = poll == NULL ? SHUNT_OK : poll->poll(poll->ctx, err);
         if (st != SHUNT_OK)
             return st;
     }

@@ -12,6 +12,7 @@
 
 #include "io/safetensors.h"
 #include "io/safetensors_header.h"
+#include "replay/exec.h"
 
 #define CHUNK_BYTES (UINT64_C(8) << 20)
 
@@ -197,7 +198,8 @@ static bool is_left(const struct shunt_plan *plan, const char *name)
 struct load {
     const struct safetensors_entry *entry;
     struct shunt_exec_buffer buffer;
-    bool left; /* it goes nowhere: read for the checksum alone */
+    uint32_t index; /* of the buffer */
+    bool left;      /* it goes nowhere: read for the checksum alone */
 };
 
 struct load_list {
@@ -237,6 +239,7 @@ static enum shunt_status pair_up(const struct source *source, const struct shunt
     for (uint32_t i = 0; i < shunt_exec_buffer_count(exec); i++) {
         struct load *load = &loads->at[loads->count];
         shunt_exec_get_buffer(exec, i, &load->buffer);
+        load->index = i;
         if (load->buffer.side == SHUNT_SIDE_TO || load->buffer.side == SHUNT_SIDE_SCRATCH)
             continue;
         load->entry = safetensors_find(&source->index, load->buffer.name);
@@ -267,8 +270,20 @@ static enum shunt_status read_left(struct source *source, const struct safetenso
     return st;
 }
 
+static enum shunt_status read_in_window(struct source *source, const struct shunt_exec *exec, const struct load *load,
+                                        const struct contents_poll *poll, struct shunt_err *err)
+{
+    struct engine_window window;
+    enum shunt_status st = engine_window_open(&exec->engine, load->index, false, &window, err);
+    if (st != SHUNT_OK)
+        return st;
+    st = read_entry(source, load->entry, window.data, false, poll, err);
+    enum shunt_status closed = engine_window_close(&window, st == SHUNT_OK, st == SHUNT_OK ? err : NULL);
+    return st == SHUNT_OK ? closed : st;
+}
+
 /* In the file's order, so that the checksum is that of the file. */
-static enum shunt_status read_all(struct source *source, const struct load_list *loads,
+static enum shunt_status read_all(struct source *source, const struct shunt_exec *exec, const struct load_list *loads,
                                   const struct contents_poll *poll, struct shunt_err *err)
 {
     enum shunt_status st = SHUNT_OK;
@@ -276,8 +291,7 @@ static enum shunt_status read_all(struct source *source, const struct load_list 
         qsort(loads->at, loads->count, sizeof(*loads->at), by_place);
     for (uint32_t i = 0; i < loads->count && st == SHUNT_OK; i++) {
         const struct load *load = &loads->at[i];
-        st = load->left ? read_left(source, load->entry, poll, err)
-                        : read_entry(source, load->entry, load->buffer.data, false, poll, err);
+        st = load->left ? read_left(source, load->entry, poll, err) : read_in_window(source, exec, load, poll, err);
     }
     if (st == SHUNT_OK && source->expected != NULL && source->crc32c != source->expected->crc32c)
         st = shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: checksum is %08x, " MANIFEST_NAME " says %08x", source->path,
@@ -294,7 +308,7 @@ static enum shunt_status load_all(struct source *source, const struct shunt_exec
         return shunt_fail(err, SHUNT_ERR_NOMEM, "%s: out of memory", source->path);
     enum shunt_status st = pair_up(source, exec, &loads, err);
     if (st == SHUNT_OK)
-        st = read_all(source, &loads, poll, err);
+        st = read_all(source, exec, &loads, poll, err);
     free(loads.at);
     return st;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/safetensors.h"
+#include "replay/exec.h"
 
 /* ---- header ---------------------------------------------------------------------- */
 
@@ -144,6 +145,19 @@ enum shunt_status safetensors_bytes(const struct shunt_exec *exec, uint64_t *byt
     return SHUNT_OK;
 }
 
+static enum shunt_status write_buffer(const struct shunt_exec *exec, const struct shunt_exec_buffer *buffer,
+                                      struct store_file *file, struct shunt_err *err)
+{
+    struct engine_window window;
+    uint32_t index = (uint32_t)engine_find(&exec->engine, buffer->name, SHUNT_SIDE_TO);
+    enum shunt_status st = engine_window_open(&exec->engine, index, true, &window, err);
+    if (st != SHUNT_OK)
+        return st;
+    st = store_file_write(file, window.data, buffer->bytes, err);
+    engine_window_close(&window, false, NULL);
+    return st;
+}
+
 enum shunt_status safetensors_store(const struct shunt_exec *exec, struct store_file *file, struct shunt_err *err)
 {
     struct content content;
@@ -152,7 +166,7 @@ enum shunt_status safetensors_store(const struct shunt_exec *exec, struct store_
         return st;
     st = store_file_write(file, content.header, content.header_bytes, err);
     for (uint32_t i = 0; i < content.count && st == SHUNT_OK; i++)
-        st = store_file_write(file, content.buffers[i].data, content.buffers[i].bytes, err);
+        st = write_buffer(exec, &content.buffers[i], file, err);
     content_finish(&content);
     return st;
 }

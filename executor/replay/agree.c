@@ -242,8 +242,10 @@ static enum shunt_status prepare_peers(struct shunt_world *world, struct engine 
                                        struct shunt_err *err)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct transport_needs needs = {
-            .peers = engines[i]->peers, .peer_count = engines[i]->peer_count, .max_messages = engines[i]->max_messages};
+        struct transport_needs needs = {.peers = engines[i]->peers,
+                                        .peer_count = engines[i]->peer_count,
+                                        .max_messages = engines[i]->max_messages,
+                                        .on = engines[i]->on};
         if (engines[i]->segments != NULL)
             needs.max_messages = engines[i]->segments->max_messages;
         if (needs.max_messages < engines[i]->max_messages)

@@ -17,9 +17,9 @@ enum shunt_status checksum_create(const struct engine *engine, struct checksum *
     const struct shunt_plan_part *part = &engine->part;
     if (!digest_available())
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "checksums are not supported: built without xxhash");
-    if (engine->device_ops != &device_host)
+    if (engine->on->ops->asynchronous)
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "checksums are not supported: for %s memory",
-                          engine->device_ops->name);
+                          engine->on->ops->name);
     struct checksum *checksum = calloc(1, sizeof(*checksum));
     bool enough = checksum != NULL && pieces_init(&checksum->pieces, part, engine->header->round_count);
     if (enough) {

@@ -152,25 +152,37 @@ static enum shunt_status check_lifetimes(const struct engine *engine, struct shu
     return SHUNT_OK;
 }
 
-enum shunt_status engine_init(struct engine *engine, const struct shunt_plan *plan, uint32_t device, bool tracking,
-                              struct shunt_err *err)
+static enum shunt_status init_streams(struct engine *engine, struct shunt_err *err)
+{
+    struct shunt_err cause = {{0}};
+    enum shunt_status st = engine->on->ops->stream_create(engine->on, &engine->stream, &cause);
+    if (st == SHUNT_OK)
+        st = engine->on->ops->event_create(engine->on, &engine->packed, &cause);
+    return st == SHUNT_OK ? st : shunt_fail(err, st, "device %u: %s", engine->device, cause.text);
+}
+
+enum shunt_status engine_init(struct engine *engine, const struct shunt_plan *plan, uint32_t device,
+                              struct shunt_device *on, bool tracking, struct shunt_err *err)
 {
     *engine = (struct engine){.plan = plan,
                               .header = shunt_plan_get_header(plan),
-                              .device_ops = &device_host,
+                              .on = on,
                               .device = device,
-                              .tracking = tracking};
+                              .tracking = tracking,
+                              .timeout_seconds = ENGINE_DEFAULT_TIMEOUT};
     enum shunt_status st = shunt_plan_get_part(plan, device, &engine->part, err);
     if (st != SHUNT_OK)
         return st;
     if (!init_buffers(engine) || !init_schedule(engine, &engine->allocs, false) ||
-        !init_schedule(engine, &engine->frees, true) || !init_messages(engine)) {
+        !init_schedule(engine, &engine->frees, true) || !init_messages(engine) || !engine_program_index(engine)) {
         engine_finish(engine);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory for the plan's tables", device);
     }
     st = init_names(engine, err);
     if (st == SHUNT_OK)
         st = check_lifetimes(engine, err);
+    if (st == SHUNT_OK)
+        st = init_streams(engine, err);
     if (st != SHUNT_OK)
         engine_finish(engine);
     return st;
@@ -180,6 +192,7 @@ void engine_finish(struct engine *engine)
 {
     if (engine->buffers != NULL) {
         engine_end(engine);
+        engine_settle(engine);
         engine_reset(engine);
         for (uint32_t i = 0; i < engine->part.header->buffer_count; i++) {
             free(engine->buffers[i].name);
@@ -194,6 +207,13 @@ void engine_finish(struct engine *engine)
     free(engine->frees.begin);
     free(engine->messages);
     free(engine->peers);
+    free(engine->work);
+    free(engine->bases);
+    free(engine->whole);
+    if (engine->on != NULL) {
+        engine->on->ops->event_destroy(engine->on, engine->packed);
+        engine->on->ops->stream_destroy(engine->on, engine->stream);
+    }
     checksum_destroy(engine->checksum);
     direct_destroy(engine->segments);
     *engine = (struct engine){0};

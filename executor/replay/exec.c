@@ -30,7 +30,8 @@ enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct
         st = shunt_fail(err, SHUNT_ERR_USAGE, "device %u: the plan has %u devices", config->device, devices);
         goto err_close;
     }
-    st = engine_init(&exec->engine, plan, config->device, config->track_writes != 0, err);
+    struct shunt_device *on = config->on != NULL ? config->on : device_of_host();
+    st = engine_init(&exec->engine, plan, config->device, on, config->track_writes != 0, err);
     if (st != SHUNT_OK)
         goto err_close;
     if (config->checksum != 0)
@@ -128,6 +129,11 @@ enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shunt_err *er
     journal_reset(exec->journal);
     set_verified(exec);
     return SHUNT_OK;
+}
+
+void *shunt_exec_get_stream(const struct shunt_exec *exec)
+{
+    return exec->engine.stream;
 }
 
 enum shunt_exec_state shunt_exec_get_state(const struct shunt_exec *exec)

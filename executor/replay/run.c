@@ -8,6 +8,14 @@
  *               (what stands before the bar happens while round k is on the wire; round k+1 joins it there as soon
  *               as it is packed, as its staging slot is the one that round k-1 has left)
  *               and last:         unpack last  free last
+ *
+ * On a device with streams the same steps, in the same order, only put work on streams, and the host goes on:
+ *
+ *     stream of an engine   alloc 0  pack 0  alloc 1  pack 1 | unpack 0  free 0  alloc 2  pack 2 | unpack 1 ...
+ *     wire                           ^ group 0 ------------ ^   ^ group 1 ------------------- ^
+ *
+ * A group waits for the packs of its round, an unpack for the group. Packs and unpacks share a stream: pack k+1
+ * enters the slot that unpack k-1 leaves, so they could not run side by side anyway.
  */
 #include <stdlib.h>
 
@@ -16,6 +24,7 @@
 #include "replay/direct.h"
 #include "replay/exec.h"
 #include "replay/missing.h"
+#include "replay/pace.h"
 
 struct run {
     struct shunt_world *world;
@@ -24,7 +33,9 @@ struct run {
     uint32_t count;
     uint32_t rounds, depth;
     bool checksum;
+    bool lockstep; /* a journal must not run ahead of the device */
     double timeout_seconds;
+    struct pace pace;
 };
 
 /* Takes, or checks, the checksums of a round on one device. */
@@ -49,7 +60,11 @@ static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_
         enum shunt_status st = engine_alloc(run->engines[i], round, err);
         if (st != SHUNT_OK)
             return st;
-        engine_pack(run->engines[i], round);
+        st = engine_pack(run->engines[i], round, err);
+        if (st == SHUNT_OK && run->lockstep)
+            st = engine_finish_round(run->engines[i], round, err);
+        if (st != SHUNT_OK)
+            return st;
         journal_fill(run->execs[i]->journal, round);
         (void)run_checksum(run->engines[i], round, true, err);
     }
@@ -74,10 +89,13 @@ static enum shunt_status run_post(struct run *run, uint32_t round, struct shunt_
 {
     struct transport *transport = run->world->transport;
     meet_beat(run->world->meet, MEET_MOVING, round);
+    enum shunt_status st = pace_packed(&run->pace, round, err);
+    if (st != SHUNT_OK)
+        return st;
     for (uint32_t i = 0; i < run->count; i++) {
         uint32_t count;
         struct transport_message *messages = engine_messages(run->engines[i], round, &count);
-        enum shunt_status st = transport->ops->post(transport, run->engines[i]->device, round, messages, count, err);
+        st = transport->ops->post(transport, run->engines[i]->device, round, messages, count, err);
         if (st != SHUNT_OK)
             return st;
     }
@@ -93,27 +111,45 @@ static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_
         missing_explain(run->engines, run->count, round, err);
     for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
         st = engine_arrived(run->engines[i], round, err);
+    if (st == SHUNT_OK)
+        st = pace_wired(&run->pace, round, err);
     if (st == SHUNT_OK && run->checksum)
         st = transport->ops->wait(transport, TRANSPORT_CHECKSUM_ROUND + round, &deadline, err);
     return st == SHUNT_OK ? shunt_world_poll(run->world, err) : st;
 }
 
-static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt_err *err)
+static void say_done(void *ctx, uint32_t round)
 {
+    const struct run *run = ctx;
     for (uint32_t i = 0; i < run->count; i++) {
-        engine_unpack(run->engines[i], round);
-        enum shunt_status st = run_checksum(run->engines[i], round, false, err);
-        if (st != SHUNT_OK)
-            return st;
-        journal_finish(run->execs[i]->journal, round);
-        journal_release(run->execs[i]->journal, round);
-        engine_free(run->engines[i], round);
-        journal_free(run->execs[i]->journal, round);
         struct shunt_exec_progress *progress = &run->execs[i]->progress;
         if (progress->round_done != NULL)
             progress->round_done(progress->ctx, run->engines[i]->device, round, run->rounds);
     }
-    return SHUNT_OK;
+}
+
+static enum shunt_status run_unpack(struct run *run, uint32_t i, uint32_t round, struct shunt_err *err)
+{
+    enum shunt_status st = engine_unpack(run->engines[i], round, err);
+    if (st == SHUNT_OK && run->lockstep)
+        st = engine_finish_round(run->engines[i], round, err);
+    return st == SHUNT_OK ? run_checksum(run->engines[i], round, false, err) : st;
+}
+
+static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt_err *err)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        enum shunt_status st = run_unpack(run, i, round, err);
+        if (st != SHUNT_OK)
+            return st;
+        journal_finish(run->execs[i]->journal, round);
+        journal_release(run->execs[i]->journal, round);
+        st = engine_free(run->engines[i], round, err);
+        if (st != SHUNT_OK)
+            return st;
+        journal_free(run->execs[i]->journal, round);
+    }
+    return pace_drained(&run->pace, round, err);
 }
 
 static enum shunt_status run_in_turn(struct run *run, struct shunt_err *err)
@@ -132,6 +168,19 @@ static enum shunt_status run_in_turn(struct run *run, struct shunt_err *err)
     return SHUNT_OK;
 }
 
+/*
+ * Round k ends and round k + 1 begins. On the host k + 1 joins k on the wire. On streams waiting only puts k there
+ * whole, so that what comes after it is ordered; k + 1 stands behind it in any case.
+ */
+static enum shunt_status run_swap(struct run *run, uint32_t k, struct shunt_err *err)
+{
+    bool more = k + 1 < run->rounds, streams = run->engines[0]->on->ops->asynchronous;
+    enum shunt_status st = more && !streams ? run_post(run, k + 1, err) : SHUNT_OK;
+    if (st == SHUNT_OK)
+        st = run_wait(run, k, err);
+    return st == SHUNT_OK && more && streams ? run_post(run, k + 1, err) : st;
+}
+
 static enum shunt_status run_overlapped(struct run *run, struct shunt_err *err)
 {
     if (run->rounds == 0)
@@ -145,10 +194,8 @@ static enum shunt_status run_overlapped(struct run *run, struct shunt_err *err)
             st = run_drain(run, k - 1, err);
         if (st == SHUNT_OK && more)
             st = run_fill(run, k + 1, err);
-        if (st == SHUNT_OK && more)
-            st = run_post(run, k + 1, err);
         if (st == SHUNT_OK)
-            st = run_wait(run, k, err);
+            st = run_swap(run, k, err);
     }
     return st == SHUNT_OK ? run_drain(run, run->rounds - 1, err) : st;
 }
@@ -178,6 +225,8 @@ static enum shunt_status run_rounds(struct run *run, struct shunt_err *err)
         return st;
     int64_t start = clock_now_ns();
     st = run->depth == 1 ? run_in_turn(run, err) : run_overlapped(run, err);
+    if (st == SHUNT_OK)
+        st = pace_finish(&run->pace, err);
     double seconds = (double)(clock_now_ns() - start) / 1e9;
     for (uint32_t i = 0; i < run->count; i++)
         run->engines[i]->stats.seconds = seconds;
@@ -187,6 +236,7 @@ static enum shunt_status run_rounds(struct run *run, struct shunt_err *err)
 static enum shunt_status run_begin(struct run *run, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < run->count; i++) {
+        run->engines[i]->timeout_seconds = run->timeout_seconds;
         enum shunt_status st = engine_begin(run->engines[i], err);
         if (st != SHUNT_OK) {
             while (i-- > 0)
@@ -229,11 +279,14 @@ static enum shunt_status run_all(struct run *run, struct shunt_err *err)
     if (st != SHUNT_OK)
         return st;
     set_state(run, SHUNT_EXEC_RUNNING);
-    st = run_rounds(run, err);
+    st = pace_init(&run->pace, run->world, run->engines, run->count, run->timeout_seconds, say_done, run, err);
+    if (st == SHUNT_OK)
+        st = run_rounds(run, err);
     set_state(run, st == SHUNT_OK ? SHUNT_EXEC_DONE : SHUNT_EXEC_FAILED);
     /* a transport that failed may still write into the slots until it is closed: those stay until then */
     for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
         engine_end(run->engines[i]);
+    pace_destroy(&run->pace);
     run->world->transport->sequence++;
     return st;
 }
@@ -251,6 +304,10 @@ static enum shunt_status check_callers(const struct run *run, struct shunt_err *
             return shunt_fail(err, SHUNT_ERR_USAGE, "device %u of %u given where device %u of %u lives",
                               exec->engine.device, exec->engine.header->device_count, transport->first_local + i,
                               transport->size);
+        if (exec->engine.on->ops->asynchronous && !transport->ops->device_memory)
+            return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                              "not supported: transport %s with device %s: it moves host memory only",
+                              transport->ops->name, exec->engine.on->ops->name);
         if (exec->state != SHUNT_EXEC_BOUND && unbound != NULL)
             return shunt_fail(err, SHUNT_ERR_USAGE, "device %u: %s is not bound", exec->engine.device, unbound);
         if (exec->state != SHUNT_EXEC_BOUND)
@@ -276,6 +333,8 @@ enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *c
     run.rounds = run.engines[0]->header->round_count;
     run.depth = run.engines[0]->header->overlap_depth;
     run.checksum = run.engines[0]->checksum != NULL;
+    for (uint32_t i = 0; i < count; i++)
+        run.lockstep = run.lockstep || (execs[i]->journal != NULL && run.engines[i]->on->ops->asynchronous);
     struct shunt_err cause = {{0}};
     for (uint32_t i = 0; i < count; i++)
         journal_reset(execs[i]->journal);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All devices in one process: a message is a copy, made when the round is waited for. */
+/*
+ * All devices in one process: a message is a copy, made when the round is waited for; on a device with streams
+ * it is put on the wire stream then.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@ struct loopback_posted {
 struct loopback {
     struct transport base;
     struct loopback_posted *posted; /* TRANSPORT_GROUPS per device */
+    struct shunt_device *on;        /* of all */
 };
 
 static struct loopback_posted *posted_by(struct loopback *lb, uint32_t device, uint32_t round)
@@ -41,7 +45,11 @@ static enum shunt_status loopback_open(const struct transport_config *config, st
 static enum shunt_status loopback_prepare(struct transport *transport, uint32_t device,
                                           const struct transport_needs *needs, struct shunt_err *err)
 {
-    (void)transport, (void)device, (void)needs, (void)err;
+    struct loopback *lb = (struct loopback *)transport;
+    if (device != 0 && needs->on != lb->on)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "device %u is on another device than device 0: loopback has one",
+                          device);
+    lb->on = needs->on;
     return SHUNT_OK;
 }
 
@@ -81,6 +89,23 @@ static struct transport_message *find_message(const struct loopback_posted *mine
     return NULL;
 }
 
+static enum shunt_status copy_message(const struct loopback *lb, uint32_t device, uint32_t round,
+                                      struct transport_message *to, const struct transport_message *from,
+                                      struct shunt_err *err)
+{
+    struct shunt_err cause = {{0}};
+    to->arrived = to->bytes;
+    if (round >= TRANSPORT_PAIR_ROUND || !lb->on->ops->asynchronous) {
+        memcpy(to->data, from->data, to->bytes);
+        return SHUNT_OK;
+    }
+    enum shunt_status st =
+        lb->on->ops->copy(lb->on, lb->on->ops->wire(lb->on), to->data, from->data, to->bytes, &cause);
+    if (st == SHUNT_OK)
+        return SHUNT_OK;
+    return shunt_fail(err, st, "device %u: round %u: message from device %u: %s", device, round, to->peer, cause.text);
+}
+
 static enum shunt_status deliver(struct loopback *lb, uint32_t device, uint32_t round, struct shunt_err *err)
 {
     const struct loopback_posted *mine = posted_by(lb, device, round);
@@ -96,10 +121,9 @@ static enum shunt_status deliver(struct loopback *lb, uint32_t device, uint32_t 
             return shunt_fail(err, SHUNT_ERR_TRANSPORT,
                               "round %u: device %u %s device %u: %" PRIu64 " bytes here, %" PRIu64 " there", round,
                               device, m->direction == SHUNT_SEND ? "to" : "from", m->peer, m->bytes, other->bytes);
-        if (m->direction == SHUNT_RECV) {
-            memcpy(m->data, other->data, m->bytes);
-            m->arrived = m->bytes;
-        }
+        enum shunt_status st = m->direction == SHUNT_RECV ? copy_message(lb, device, round, m, other, err) : SHUNT_OK;
+        if (st != SHUNT_OK)
+            return st;
     }
     return SHUNT_OK;
 }
@@ -152,6 +176,7 @@ static void loopback_close(struct transport *transport)
 
 const struct transport_ops transport_loopback = {
     .name = "loopback",
+    .device_memory = true,
     .many_messages = true,
     .open = loopback_open,
     .prepare = loopback_prepare,

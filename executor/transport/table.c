@@ -10,7 +10,7 @@ const struct transport_row transport_rows[] = {
 #else
     {"ucx", "one process per device, host memory, UCX tag messages", NULL, "built without UCX"},
 #endif
-    {"loopback", "all devices in one process, host memory", &transport_loopback, NULL},
+    {"loopback", "all devices in one process, host or CUDA memory", &transport_loopback, NULL},
     {"nccl", "one process per device, CUDA memory", NULL,
      "--transport nccl needs the CUDA executor, which this build does not have"},
     {NULL, NULL, NULL, NULL},

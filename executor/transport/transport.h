@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "device/device.h"
 #include "shunt/plan_format.h"
 
 struct meet;
@@ -37,11 +38,14 @@ struct transport_config {
 struct transport_needs {
     const uint32_t *peers; /* ascending */
     uint32_t peer_count;
-    uint32_t max_messages; /* of one round */
+    uint32_t max_messages;   /* of one round */
+    struct shunt_device *on; /* where messages lie */
 };
 
 struct transport_ops {
     const char *name;
+    /** Messages may lie on an asynchronous device. Without it they are in host memory. */
+    bool device_memory;
     /** Takes several messages between two devices in one group: the Nth that is sent is the Nth that is received. */
     bool many_messages;
 
@@ -51,7 +55,14 @@ struct transport_ops {
     enum shunt_status (*prepare)(struct transport *transport, uint32_t device, const struct transport_needs *needs,
                                  struct shunt_err *err);
 
-    /** Start the messages of a round of a local device. They stay valid and untouched until wait() returns. */
+    /**
+     * Start the messages of a round of a local device. They stay valid and untouched until wait() returns.
+     *
+     * On an asynchronous device, post() and wait() put the messages on the device's wire stream, behind the packs of
+     * all local devices: wait() returns when nothing is left to be put there. Such a transport gives no notice of
+     * bytes that are missing. The messages of TRANSPORT_PAIR_ROUND are in host memory on every device, and done
+     * when wait() returns.
+     */
     enum shunt_status (*post)(struct transport *transport, uint32_t device, uint32_t round,
                               struct transport_message *messages, uint32_t count, struct shunt_err *err);
 

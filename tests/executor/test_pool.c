@@ -115,13 +115,13 @@ static void blocks_do_not_disturb_each_other(void)
 static void memory_turns(void)
 {
     struct memory memory = {0};
-    void *a = memory_alloc(&memory, "param/b", MIB);
+    void *a = memory_alloc(&memory, "param/b", false, MIB);
     CHECK(a != NULL && memory_find(&memory, "param/b") == NULL); /* new side until it turns */
-    CHECK(memory_alloc(&memory, "param/a", 10) != NULL);
+    CHECK(memory_alloc(&memory, "param/a", false, 10) != NULL);
     CHECK(memory_turn(&memory));
     const struct memory_item *item = memory_find(&memory, "param/b");
     CHECK(item != NULL && item->block.data == a && item->block.bytes == MIB);
-    void *newer = memory_alloc(&memory, "param/b", 2 * MIB);
+    void *newer = memory_alloc(&memory, "param/b", false, 2 * MIB);
     CHECK(newer != NULL && newer != a);
     memory_release(&memory, "param/b");
     memory_release(&memory, "param/none");

@@ -10,6 +10,14 @@ static enum shunt_status compare(struct rig *rig)
     return replicas_compare(rig->world, rig->execs, rig->count, NULL, 10, &rig->err);
 }
 
+static void flip(unsigned char *byte)
+{
+    unsigned char value;
+    rig_peek(&value, byte, 1);
+    value ^= 0x01;
+    rig_poke(byte, &value, 1);
+}
+
 /* norm.weight is on devices 0 and 1; nothing else is held twice. */
 static void finds_any_byte(void)
 {
@@ -28,15 +36,14 @@ static void finds_any_byte(void)
             shunt_exec_get_buffer(rig.execs[d], i, &buffer);
             if (rig.memory[d][i] == NULL || buffer.bytes == 0)
                 continue;
-            unsigned char *last = (unsigned char *)rig.memory[d][i] + buffer.bytes - 1;
-            *last ^= 0x01;
+            flip((unsigned char *)rig.memory[d][i] + buffer.bytes - 1);
             bool twice = strcmp(buffer.name, "param/norm.weight") == 0;
             CHECK_EQ_U64(compare(&rig), twice ? SHUNT_ERR_CHECK : SHUNT_OK);
             if (twice)
                 CHECK_CONTAINS(rig.err.text, "param/norm.weight [0,4) has other bytes on device 1 (old rank 1) than on "
                                              "device 0 (old rank 0); 1 boxes differ in all");
             found += twice;
-            *last ^= 0x01;
+            flip((unsigned char *)rig.memory[d][i] + buffer.bytes - 1);
         }
     }
     CHECK_EQ_U64(found, 2);

@@ -28,6 +28,7 @@ extern "C" {
 
 struct shunt_exec;
 struct shunt_world;
+struct shunt_device;
 
 enum shunt_exec_state {
     SHUNT_EXEC_OPENED = 0, /* the device's part is checked */
@@ -45,11 +46,16 @@ enum shunt_exec_state {
  *          the plan's alloc event; NULL ends the run with SHUNT_ERR_NOMEM. The memory stays the
  *          caller's. Without it the executor allocates, and frees at close.
  * release  says that the old-side buffer `name` is not read again and may be freed.
+ *
+ * On a device with streams, and with `stream_ordered`, both are in the order of the exec's stream: memory from
+ * alloc() need be there for what the stream does next, and after release() what the stream still has to do
+ * may use the memory. Without it memory is there at once, and the executor waits before it calls release().
  */
 struct shunt_exec_memory {
     void *ctx;
     void *(*alloc)(void *ctx, const char *name, uint64_t bytes);
     void (*release)(void *ctx, const char *name, void *ptr, uint64_t bytes);
+    uint32_t stream_ordered; /* not 0: see above */
 };
 
 /** Called after each round that this device has finished. */
@@ -62,6 +68,7 @@ struct shunt_exec_config {
     const char *plan_path;         /* plan file; or NULL, and */
     const struct shunt_plan *plan; /* an open plan, which must outlive the exec */
     uint32_t device;               /* index in the plan's device table */
+    struct shunt_device *on;       /* where buffers are; NULL: in host memory. Outlives the exec */
     uint32_t track_writes;         /* not 0: remember which elements were written and poison the rest (slower) */
     struct shunt_exec_memory memory;
     struct shunt_exec_progress progress;
@@ -91,6 +98,7 @@ struct shunt_exec_stats {
     uint64_t peak_bytes;        /* most bytes live at once: old, new (in device memory) and staging buffers */
     uint64_t plan_peak_bytes;   /* the plan's promise; includes transport and reserve */
     uint64_t host_peak_bytes;   /* most bytes live at once of scratch buffers in host memory */
+    uint64_t table_bytes;       /* device memory that the device's own tables take, beside the plan's */
     double seconds;             /* from the common start to this device's last free */
     uint64_t checksummed_bytes; /* received pieces whose checksums were compared, and agreed */
     double checksum_seconds;    /* spent on taking checksums, both ways */
@@ -146,6 +154,9 @@ SHUNT_API enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shu
 SHUNT_API enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *const *execs, uint32_t count,
                                            double timeout_seconds, struct shunt_err *err);
 
+/** The stream of an exec on a CUDA device, a cudaStream_t: buffers are written and read on it. NULL on the host. */
+SHUNT_API void *shunt_exec_get_stream(const struct shunt_exec *exec);
+
 SHUNT_API enum shunt_exec_state shunt_exec_get_state(const struct shunt_exec *exec);
 SHUNT_API const struct shunt_plan *shunt_exec_get_plan(const struct shunt_exec *exec);
 /** Figures of the last run. */
@@ -189,6 +200,21 @@ SHUNT_API enum shunt_status shunt_exec_read_journal(const char *path, struct shu
 
 /** Any state. Frees what the executor allocated; accepts NULL. */
 SHUNT_API void shunt_exec_close(struct shunt_exec *exec);
+
+/**
+ * Open a device: "host", "cuda" or "cuda:N" (the N-th CUDA device, from 0).
+ *
+ * With "cuda", pointers that the executor is given and gives are device memory, but for buffers in the host
+ * tier. The CUDA Runtime library is looked for when a device is opened.
+ *
+ * @param device_out  set on SHUNT_OK only; release with shunt_device_close(), after the execs on it
+ * @return SHUNT_ERR_USAGE (no such name or number), SHUNT_ERR_UNSUPPORTED (not in this build),
+ *         SHUNT_ERR_IO (no library, driver or GPU; what the runtime says)
+ */
+SHUNT_API enum shunt_status shunt_device_open(const char *name, struct shunt_device **device_out,
+                                              struct shunt_err *err);
+/** Accepts NULL. */
+SHUNT_API void shunt_device_close(struct shunt_device *device);
 
 struct shunt_world_config {
     const char *transport; /* "loopback": all devices in this process; "ucx": one process per device */
