@@ -69,7 +69,7 @@ DOUBLE_EXPORT void double_give_memory(int device, size_t bytes);
 
 /** Report and end the process. `where` is a call, or NULL; inside a job the job's own call is meant. */
 DOUBLE_EXPORT __attribute__((noreturn, format(printf, 2, 3))) void double_fail(const char *where, const char *format,
-                                                                              ...);
+                                                                               ...);
 /** Report only. */
 DOUBLE_EXPORT __attribute__((format(printf, 2, 3))) void double_note(const char *where, const char *format, ...);
 DOUBLE_EXPORT int double_rank(void);

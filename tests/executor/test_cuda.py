@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shunt-exec on a CUDA device that is the double's: results as on the host, and every failure named.
+
+usage: test_cuda.py EXEC MAKE_PLAN DOUBLES_DIR"""
+
+import json
+import os
+import re
+import sys
+
+import process_rig as rig
+
+DOUBLES = sys.argv[3]
+LOOPBACK = ("--transport", "loopback")
+CUDA = LOOPBACK + ("--device", "cuda")
+CALLS = ("cudaSetDevice", "cudaGetDeviceCount", "cudaStreamCreateWithFlags", "cudaLibraryLoadData",
+         "cudaLibraryGetKernel", "cudaEventCreateWithFlags", "cudaMallocAsync", "cudaHostAlloc", "cudaMemcpyAsync",
+         "cudaMemsetAsync", "cudaEventRecord", "cudaStreamWaitEvent", "cudaLaunchKernel", "cudaEventQuery",
+         "cudaStreamQuery")
+SHAPES = ((1, 1, 3, 8, 8, 1, 1), (2, 4, 6, 40, 36, 5, 2), (4, 2, 6, 40, 36, 5, 1), (3, 5, 4, 37, 41, 3, 2),
+          (8, 8, 5, 64, 64, 4, 2), (1, 8, 2, 33, 129, 2, 2), (5, 3, 20, 7, 300, 30, 2), (2, 2, 2, 512, 520, 2, 2))
+
+
+def on_double(*args, **env):
+    variables = {"SHUNT_" + name: str(value) for name, value in env.items()}
+    return rig.run(*args, env={"LD_LIBRARY_PATH": DOUBLES, **variables})
+
+
+def reports_agree(folder):
+    """All figures are those of the host; the seconds differ, and the device has tables."""
+    for number, shape in enumerate(SHAPES):
+        plan = rig.make_plan(folder, f"{number}.plan", *shape)
+        seen = []
+        for run in (rig.run(plan, *LOOPBACK, "--fill", 3, "--check", "--json"),
+                    on_double(plan, *CUDA, "--fill", 3, "--check", "--json", DOUBLE_JITTER=number + 1)):
+            assert run.code == 0, f"{shape}: {run}"
+            report = json.loads(run.out)
+            for part in [report["totals"], *report["plans"], *report["plans"][0]["devices"]]:
+                part.pop("seconds")
+                part.pop("table_bytes", None)
+            seen.append(report)
+        assert seen[0] == seen[1], shape
+        assert seen[1]["totals"]["wrong"] == 0 < seen[1]["totals"]["checked"], shape
+
+
+def chains_keep_their_memory(folder):
+    plans = [rig.make_plan(folder, "there.plan", 3, 4, 6, 40, 36, 5, 2),
+             rig.make_plan(folder, "back.plan", 3, 4, 6, 40, 36, 4, 1, "swap")]
+    stats = os.path.join(folder, "stats")
+    run = on_double(*plans, *CUDA, "--fill", 3, "--check", DOUBLE_STATS=stats)
+    assert run.code == 0 and "0 wrong" in run.out, run
+    with open(stats, encoding="ascii") as file:
+        assert json.load(file)["left"] == 0
+
+
+def wrong_plans_are_found(folder):
+    plan = rig.make_plan(folder, "wrong.plan", 2, 4, 6, 40, 36, 5, 2, "wrong")
+    run = on_double(plan, *CUDA, "--fill", 3, "--check", "--no-verify")
+    assert run.code == 1 and "check failed: device" in run.err and "elements wrong" in run.err, run
+
+
+def memory_is_the_plans(folder):
+    """One device: the double has counted what the plan says, and not a byte less would do."""
+    plan = rig.make_plan(folder, "one.plan", 1, 1, 3, 8, 8, 2, 2)
+    stats = os.path.join(folder, "stats")
+    report = json.loads(on_double(plan, *CUDA, "--fill", 3, "--check", "--json", DOUBLE_STATS=stats).out)
+    device = report["plans"][0]["devices"][0]
+    with open(stats, encoding="ascii") as file:
+        peak = json.load(file)["peak"]
+    assert peak == device["plan_peak_bytes"] + device["table_bytes"], (peak, device)
+    assert on_double(plan, *CUDA, "--fill", 3, DOUBLE_MEMORY=peak).code == 0
+    run = on_double(plan, *CUDA, "--fill", 3, DOUBLE_MEMORY=peak - 1)
+    assert run.code == 3 and "device 0: round " in run.err and "no memory for param/" in run.err, run
+
+
+def failed_calls_are_named(folder):
+    """Whatever call fails, whenever: the run ends with its name, and with no misuse on the way out."""
+    plan = rig.make_plan(folder, "p.plan", 2, 3, 4, 24, 36, 4, 2)
+    for call in CALLS:
+        failed = 0
+        for number in (1, 2, 3, 5, 8, 13, 21, 34, 55):
+            run = on_double(plan, *CUDA, "--fill", 3, "--check", DOUBLE_FAIL=f"{call}:{number}", DOUBLE_JITTER=number)
+            if run.code == 0:  # there are not so many calls, or it was one of those that give things back
+                assert number > 1, f"{call}:{number}: {run}"
+                continue
+            assert run.code == 3, f"{call}:{number}: {run}"
+            assert "cuda double:" not in run.err and "device " in run.err, f"{call}:{number}: {run}"
+            named = f"{call}: unknown error (cudaErrorUnknown)" in run.err
+            assert named or "no memory for param/" in run.err, f"{call}:{number}: {run}"
+            failed += 1
+        assert failed > 0, call
+
+
+def rounds_are_named(folder):
+    plan = rig.make_plan(folder, "r.plan", 2, 4, 6, 40, 36, 6, 2)
+    for call in ("cudaLaunchKernel", "cudaStreamWaitEvent", "cudaEventQuery", "cudaEventRecord"):
+        seen = set()
+        for number in (4, 10, 16):
+            run = on_double(plan, *CUDA, "--fill", 3, DOUBLE_FAIL=f"{call}:{number}")
+            found = re.search(rf"device \d: (round \d): {call}: unknown error", run.err)
+            assert run.code == 3 and found, run
+            seen.add(found[1])
+        assert len(seen) > 1, f"{call}: {seen}"
+
+
+def machines_without_a_gpu(folder):
+    plan = rig.make_plan(folder, "n.plan", 1, 1, 1, 8, 8, 1, 1)
+    run = on_double(plan, *CUDA, DOUBLE_DEVICES=0)
+    assert run.code == 3 and "device cuda:0: cudaGetDeviceCount: CUDA driver version is insufficient" in run.err, run
+    run = on_double(plan, *LOOPBACK, "--device", "cuda:7")
+    assert run.code == 2 and "device cuda:7: there are 1 CUDA devices" in run.err, run
+    assert on_double(plan, *LOOPBACK, "--device", "cuda:3", "--fill", 1, DOUBLE_DEVICES=4).code == 0
+    for words, code, text in (("cuda:x", 2, 'found "x", expected a number'), ("gpu", 2, 'no device is called "gpu"'),
+                              ("host:1", 2, "there is one host")):
+        run = on_double(plan, *LOOPBACK, "--device", words)
+        assert run.code == code and text in run.err, run
+    if rig.has_ucx():
+        run = on_double(plan, "--transport", "ucx", "--launch", "1", "--device", "cuda")
+        assert run.code == 1 and "transport ucx with device cuda: it moves host memory only" in run.err, run
+
+
+CASES = [reports_agree, chains_keep_their_memory, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
+         rounds_are_named, machines_without_a_gpu]
+
+
+rig.main(CASES)
