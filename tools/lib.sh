@@ -113,10 +113,40 @@ need() {
     fi
 }
 
+# NVIDIA's compiler and headers, to build the CUDA device; its libraries are for who has a GPU.
+cuda_packages=(nvidia-cuda-nvcc==13.0.* nvidia-cuda-crt==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-runtime==13.0.*)
+toolkit=
+
+# find_toolkit: sets `toolkit` to a folder with bin/nvcc and include/, of this machine or in .venv/.
+find_toolkit() {
+    local place
+    for place in "${CUDA_HOME:-/usr/local/cuda}" "$root"/.venv/lib/python3*/site-packages/nvidia/cu13; do
+        if [ -x "$place/bin/nvcc" ] && [ -f "$place/include/cuda_runtime_api.h" ]; then
+            toolkit=$place
+            return 0
+        fi
+    done
+    return 1
+}
+
+# need_toolkit: install it into .venv/ if it is nowhere.
+need_toolkit() {
+    if ! find_toolkit; then
+        note "installing ${cuda_packages[*]}"
+        need python3-venv || return
+        [ -x "$root/.venv/bin/python" ] || python3 -m venv "$root/.venv" || return
+        logged toolkit "$root/.venv/bin/pip" install --disable-pip-version-check "${cuda_packages[@]}" || return
+        chmod -f +x "$root"/.venv/lib/python3*/site-packages/nvidia/cu13/{bin,nvvm/bin}/* || true
+        find_toolkit || return
+    fi
+    note "CUDA toolkit: $toolkit"
+}
+
 # configure NAME FOLDER [MESON OPTION...]: set up a build folder, or bring an old one up to date.
 configure() {
     local name=$1 folder=$2
     shift 2
+    [ -z "$toolkit" ] || set -- "-Dtoolkit=$toolkit" "$@"
     if [ -f "$root/$folder/build.ninja" ]; then
         logged "$name-setup" meson configure "$root/$folder" "$@"
     else
