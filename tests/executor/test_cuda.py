@@ -119,8 +119,23 @@ def machines_without_a_gpu(folder):
         assert run.code == 1 and "transport ucx with device cuda: it moves host memory only" in run.err, run
 
 
+def other_libraries(folder):
+    """That of CUDA 12 serves where the one of 13 cannot be loaded; without either the error says so."""
+    plan = rig.make_plan(folder, "o.plan", 2, 2, 2, 8, 8, 2, 2)
+    names = [os.path.join(folder, f"libcudart.so.{version}") for version in (13, 12)]
+    for name in names:
+        with open(name, "w", encoding="ascii") as file:
+            file.write("no library")
+    run = rig.run(plan, *CUDA, env={"LD_LIBRARY_PATH": folder})
+    assert run.code == 3 and "device cuda:0: no CUDA Runtime library: neither libcudart.so.13 nor" in run.err, run
+    os.unlink(names[1])
+    os.symlink(os.path.join(DOUBLES, "cuda12", "libcudart.so.12"), names[1])
+    run = rig.run(plan, *CUDA, "--fill", 1, "--check", env={"LD_LIBRARY_PATH": folder})
+    assert run.code == 0 and " 0 wrong" in run.out, run
+
+
 CASES = [reports_agree, chains_keep_their_memory, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
-         rounds_are_named, machines_without_a_gpu]
+         rounds_are_named, machines_without_a_gpu, other_libraries]
 
 
 rig.main(CASES)
