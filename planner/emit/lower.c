@@ -36,8 +36,8 @@ static void lower_unit(const struct problem *problem, const struct unit *unit, u
                                     .forwarded = route_stage(type, job->index, p) > 0 && !piece->passed,
                                     .passing = piece->passing,
                                     .passed = piece->passed,
-                                    .slice = chunk.slice,
-                                    .slices = chunk.slices};
+                                    .slice = (uint16_t)chunk.slice,
+                                    .slices = (uint16_t)chunk.slices};
         struct box box = transfer_box(&transfer);
         if (box_empty(&box))
             continue;

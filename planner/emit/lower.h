@@ -11,7 +11,7 @@ struct transfer {
     uint32_t source, taker; /* devices; equal: a local copy */
     uint32_t item;
     const struct route_cell *cell;
-    uint32_t slice, slices;
+    uint16_t slice, slices;  /* ROUNDS_MAX_SLICES at most */
     bool fresh;              /* a local copy from the new buffer of what the item is derived from */
     bool forwarded;          /* from the new buffer of the item itself */
     bool passing, passed;    /* into, and from, scratch memory of a device that only sends it on */

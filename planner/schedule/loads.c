@@ -50,7 +50,7 @@ static void take_loads(struct arena *arena, struct ports *ports, struct loads *l
     sort_ports(ports->touched.items, spare, ports->touched.count, ports->count);
     for (size_t i = 0; i < ports->touched.count; i++) {
         uint32_t port = ports->touched.items[i];
-        struct load *load = VEC_PUSH(arena, list);
+        struct load *load = VEC_EXTEND(arena, list);
         *load = (struct load){.port = port, .bytes = ports->bytes[port], .seconds = ports_seconds(ports, port)};
         loads->total[port] += load->seconds;
         if (port_is_wire(port))

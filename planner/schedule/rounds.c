@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#define MAX_SLICES 4096u
 #define FEW_SLICES 512u  /* of all pieces of a job */
 #define FEW_STAGED 8192u /* the same where some are sent on: one device then has many of them, of one spread */
 
@@ -26,8 +25,8 @@ struct chunking rounds_cut_job(const struct problem *problem, const struct job *
     uint32_t pieces = problem->route->types[job->type].piece_count;
     uint64_t chunks = ceil_div(job->traffic, chunk_bytes);
     if (chunks * pieces <= (job->stages > 1 ? FEW_STAGED : FEW_SLICES))
-        return (struct chunking){.groups = 1, .slices = at_least_one(chunks, MAX_SLICES), .stages = job->stages};
-    struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), MAX_SLICES),
+        return (struct chunking){.groups = 1, .slices = at_least_one(chunks, ROUNDS_MAX_SLICES), .stages = job->stages};
+    struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), ROUNDS_MAX_SLICES),
                                 .stages = job->stages};
     chunking.groups = at_least_one(ceil_div(chunks, chunking.slices), pieces);
     return chunking;

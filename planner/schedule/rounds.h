@@ -21,6 +21,8 @@ struct chunking {
     uint32_t groups, slices, stages;
 };
 
+#define ROUNDS_MAX_SLICES 4096u
+
 /** One chunk of one job, in one round. */
 struct unit {
     uint32_t job, chunk;
