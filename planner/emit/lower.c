@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedule/walk.h"
+
 struct box transfer_box(const struct transfer *transfer)
 {
     if (transfer->slices == 1)
@@ -17,14 +19,14 @@ struct transfer_array {
     struct transfer *items;
 };
 
-static void lower_unit(const struct problem *problem, const struct unit *unit, uint32_t round,
-                       struct transfer_array *out)
+static void lower_unit(const struct problem *problem, struct walk *walk, uint32_t round, struct transfer_array *out)
 {
-    const struct job *job = &problem->jobs[unit->job];
-    const struct chunk chunk = rounds_chunk(problem, job, &unit->chunking, unit->chunk);
-    const struct route_type *type = chunk.type;
-    for (uint32_t p = 0; p < type->piece_count; p++) {
-        if (!chunk_has_piece(&chunk, p))
+    const struct job *job = walk->chunk.job;
+    const struct route_type *type = walk->chunk.type;
+    for (uint32_t i = 0; i < walk->count; i++) {
+        uint32_t p = walk_piece(walk, i);
+        uint64_t elements = (uint64_t)walk_elements(walk, type->pieces[p].cell);
+        if (elements == 0)
             continue;
         const struct route_piece *piece = &type->pieces[p];
         struct transfer transfer = {.round = round,
@@ -36,16 +38,12 @@ static void lower_unit(const struct problem *problem, const struct unit *unit, u
                                     .forwarded = route_stage(type, job->index, p) > 0 && !piece->passed,
                                     .passing = piece->passing,
                                     .passed = piece->passed,
-                                    .slice = (uint16_t)chunk.slice,
-                                    .slices = (uint16_t)chunk.slices};
-        struct box box = transfer_box(&transfer);
-        if (box_empty(&box))
-            continue;
+                                    .slice = (uint16_t)walk->chunk.slice,
+                                    .slices = (uint16_t)walk->chunk.slices};
         uint32_t new_bytes =
             piece->passing ? job->elem_bytes : problem->route->space->items[job->item].elem_bytes[SPACE_TO];
-        transfer.written = (uint64_t)box_volume(&box) * new_bytes;
-        transfer.bytes =
-            transfer.source == transfer.taker ? transfer.written : (uint64_t)box_volume(&box) * job->elem_bytes;
+        transfer.written = elements * new_bytes;
+        transfer.bytes = transfer.source == transfer.taker ? transfer.written : elements * job->elem_bytes;
         out->items[out->count++] = transfer;
     }
 }
@@ -112,13 +110,16 @@ struct lowered *lower_build(struct arena *arena, const struct problem *problem, 
     struct lowered *lowered = ARENA_NEW(arena, struct lowered, 1);
     lowered->item_first_round = ARENA_NEW(arena, uint32_t, problem->route->space->item_count);
     memset(lowered->item_first_round, 0xff, problem->route->space->item_count * sizeof(uint32_t));
+    struct walk walk;
+    walk_init(arena, problem, &walk);
     struct transfer_array transfers = {.items = ARENA_NEW(arena, struct transfer, count_pieces(problem, rounds))};
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
             const struct unit *unit = &rounds->units[u];
             uint32_t *first = &lowered->item_first_round[problem->jobs[unit->job].item];
             *first = k < *first ? k : *first;
-            lower_unit(problem, unit, k, &transfers);
+            walk_unit(arena, &walk, unit);
+            lower_unit(problem, &walk, k, &transfers);
         }
     }
     lowered->transfers = transfers.items;

@@ -10,14 +10,11 @@ struct estimate_work {
     double seconds;
 };
 
-static void add_unit(struct arena *arena, struct meter *meter, struct pairs *pairs, const struct unit *unit,
-                     uint32_t round)
+static void add_unit(struct arena *arena, struct meter *meter, struct pairs *pairs, struct walk *walk, uint32_t round)
 {
-    const struct problem *problem = meter->ports.problem;
-    const struct chunk chunk = rounds_chunk(problem, &problem->jobs[unit->job], &unit->chunking, unit->chunk);
     struct port_use use;
-    for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
-        if (!chunk_has_piece(&chunk, p) || !ports_piece(&chunk, p, &use))
+    for (uint32_t i = 0; i < walk->count; i++) {
+        if (!ports_piece(walk, walk_piece(walk, i), &use))
             continue;
         bool local = use.source == use.taker;
         uint64_t message = local ? 0 : pairs_extend(arena, pairs, use.source, use.taker, round, use.wire);
@@ -31,12 +28,16 @@ static void estimate_rounds(struct arena *scratch, void *context)
     const struct rounds *rounds = work->rounds;
     struct meter meter;
     struct pairs pairs = {0};
+    struct walk walk;
     struct round_cost *costs = ARENA_NEW(scratch, struct round_cost, rounds->round_count);
     meter_init(scratch, work->problem, &meter);
+    walk_init(scratch, work->problem, &walk);
     meter_add_parks(scratch, &meter);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
-        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++)
-            add_unit(scratch, &meter, &pairs, &rounds->units[u], k);
+        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
+            walk_unit(scratch, &walk, &rounds->units[u]);
+            add_unit(scratch, &meter, &pairs, &walk, k);
+        }
         costs[k] = meter_close(&meter);
     }
     double round_seconds = work->problem->route->world->cluster->round_seconds;
@@ -53,10 +54,12 @@ double estimate_seconds(struct arena *arena, const struct problem *problem, cons
 double estimate_least_seconds(struct arena *arena, const struct problem *problem)
 {
     struct ports ports;
+    struct walk walk;
     ports_init(arena, problem, &ports);
+    walk_init(arena, problem, &walk);
     for (uint32_t j = 0; j < problem->job_count; j++) {
         const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1, .stages = 1}};
-        ports_add_unit(arena, &ports, &whole);
+        ports_add_unit(arena, &ports, &walk, &whole);
     }
     double least = 0;
     for (size_t i = 0; i < ports.touched.count; i++) {

@@ -111,7 +111,9 @@ static void count_pairs(struct arena *arena, const struct problem *problem, uint
         const struct route_type *type = &problem->route->types[job->type];
         for (uint32_t p = 0; p < type->piece_count; p++) {
             uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
-            size_t pair = source * devices + taker;
+            /* takers in a row are often as far from their sources: their bits are then together */
+            size_t apart = source >= taker ? source - taker : source + devices - taker;
+            size_t pair = apart * devices + taker;
             if (source == taker || (seen[pair / 64] >> pair % 64 & 1) != 0)
                 continue;
             seen[pair / 64] |= UINT64_C(1) << pair % 64;
@@ -141,7 +143,9 @@ struct loads *loads_build(struct arena *arena, const struct problem *problem, ui
 {
     struct loads *loads = ARENA_NEW(arena, struct loads, 1);
     struct ports ports;
+    struct walk walk;
     ports_init(arena, problem, &ports);
+    walk_init(arena, problem, &walk);
     uint32_t *spare = ARENA_NEW(arena, uint32_t, ports.count);
     loads->port_count = ports.count;
     loads->total = ARENA_NEW(arena, double, ports.count);
@@ -154,7 +158,7 @@ struct loads *loads_build(struct arena *arena, const struct problem *problem, ui
         struct chunking chunking = rounds_cut_job(problem, job, chunk_bytes);
         for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
             struct unit unit = {.job = j, .chunk = c, .chunking = chunking};
-            ports_add_unit(arena, &ports, &unit);
+            ports_add_unit(arena, &ports, &walk, &unit);
             *VEC_PUSH(arena, &units) = unit;
             *VEC_PUSH(arena, &begin) = (uint32_t)list.count;
             take_loads(arena, &ports, loads, spare, &list);

@@ -3,12 +3,17 @@
 
 #define FIRST_SLOTS 64
 
-/** The slot of a pair, or the free one where it belongs. */
+/**
+ * The slot of a pair, or the free one where it belongs. Pairs that are asked for one after the other are often of
+ * takers in a row that are as far from their sources: those have slots in a row, however many steps they take.
+ */
 static struct pair_slot *find_slot(const struct pairs *pairs, uint64_t pair)
 {
-    size_t slot = (size_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (pairs->slot_count - 1);
+    uint32_t source = (uint32_t)((pair - 1) >> 32), taker = (uint32_t)(pair - 1);
+    uint64_t apart = (uint64_t)(source - taker) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t slot = ((size_t)(apart >> 20) + taker) & (pairs->slot_count - 1), step = (size_t)(apart >> 32) | 1;
     while (pairs->slots[slot].pair != 0 && pairs->slots[slot].pair != pair)
-        slot = (slot + 1) & (pairs->slot_count - 1);
+        slot = (slot + step) & (pairs->slot_count - 1);
     return &pairs->slots[slot];
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "schedule/walk.h"
+
 /** First write and last read of a job's buffers on one device, as rounds + 1; 0: none. */
 struct lifetime {
     uint32_t first_write, last_read;
@@ -29,6 +31,7 @@ struct tracker {
     uint32_t **round;   /* by job that has passing pieces, and chunk: the round of the unit */
     uint32_t *stride;   /* by job: of its chunks */
     VEC(struct passing) passing;
+    struct walk walk;
 };
 
 static void add_load(struct tracker *tracker, uint32_t device, uint64_t bytes, uint32_t round)
@@ -65,11 +68,9 @@ static void track_bytes(struct tracker *tracker, const struct unit *unit, uint32
     add_load(tracker, taker, bytes, round);
 }
 
-static void track_unit(struct tracker *tracker, const struct unit *unit, uint32_t round)
+static void track_unit(struct arena *arena, struct tracker *tracker, const struct unit *unit, uint32_t round)
 {
     const struct job *job = &tracker->problem->jobs[unit->job];
-    const struct chunk chunk = rounds_chunk(tracker->problem, job, &unit->chunking, unit->chunk);
-    const struct route_type *type = chunk.type;
     if (tracker->first_round[unit->job] == 0)
         tracker->first_round[unit->job] = round + 1;
     if (job->passes && tracker->round[unit->job] == NULL)
@@ -79,15 +80,10 @@ static void track_unit(struct tracker *tracker, const struct unit *unit, uint32_
     tracker->stride[unit->job] = chunk_stride(&unit->chunking);
     for (uint32_t m = 0; m < job->memory_count; m++)
         tracker->place[job->memory[m].device] = m + 1;
-    for (uint32_t p = 0; p < type->piece_count; p++) {
-        if (!chunk_has_piece(&chunk, p))
-            continue;
-        const struct route_cell *cell = type->pieces[p].cell;
-        int64_t elements = cell->elements;
-        if (chunk.slices > 1) {
-            struct box slice = box_slice(&cell->box, chunk.slice, chunk.slices);
-            elements = box_volume(&slice);
-        }
+    walk_unit(arena, &tracker->walk, unit);
+    for (uint32_t i = 0; i < tracker->walk.count; i++) {
+        uint32_t p = walk_piece(&tracker->walk, i);
+        int64_t elements = walk_elements(&tracker->walk, tracker->walk.chunk.type->pieces[p].cell);
         if (elements > 0)
             track_bytes(tracker, unit, p, round, elements);
     }
@@ -172,8 +168,8 @@ static struct passing_index index_passing(struct arena *arena, const struct trac
         struct event *events = &index.events[index.begin[passing->device + 1]];
         index.begin[passing->device + 1] += 2;
         events[0] = (struct event){.time = 2 * ((uint64_t)passing->round + 1) + 1, .alloc = passing->bytes};
-        events[1] = (struct event){.time = 2 * ((uint64_t)sent_on + 1 + tracker->rounds->depth),
-                                   .release = passing->bytes};
+        events[1] =
+            (struct event){.time = 2 * ((uint64_t)sent_on + 1 + tracker->rounds->depth), .release = passing->bytes};
     }
     return index;
 }
@@ -226,11 +222,12 @@ static uint64_t compute_peak(struct arena *arena, const struct problem *problem,
                               .place = ARENA_NEW(arena, uint32_t, devices),
                               .round = ARENA_NEW(arena, uint32_t *, problem->job_count),
                               .stride = ARENA_NEW(arena, uint32_t, problem->job_count)};
+    walk_init(arena, problem, &tracker.walk);
     for (uint32_t j = 0; j < problem->job_count; j++)
         tracker.lifetimes[j] = ARENA_NEW(arena, struct lifetime, problem->jobs[j].memory_count);
     for (uint32_t k = 0; k < rounds->round_count; k++) {
         for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++)
-            track_unit(&tracker, &rounds->units[u], k);
+            track_unit(arena, &tracker, &rounds->units[u], k);
     }
     struct memory_index index = index_memory(arena, problem);
     const struct passing_index passing = index_passing(arena, &tracker);

@@ -69,21 +69,13 @@ bool ports_write_host(const struct route *route, uint32_t item)
     return side_tier(route->to, item) == CFG_TIER_HOST;
 }
 
-/** Elements of a piece that takes part in a chunk. */
-static uint64_t chunk_elements(const struct chunk *chunk, const struct route_piece *piece)
+bool ports_piece(struct walk *walk, uint32_t piece_index, struct port_use *use_out)
 {
-    if (chunk->slices == 1)
-        return (uint64_t)piece->cell->elements;
-    struct box slice = box_slice(&piece->cell->box, chunk->slice, chunk->slices);
-    return (uint64_t)box_volume(&slice);
-}
-
-bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_use *use_out)
-{
+    const struct chunk *chunk = &walk->chunk;
     const struct route *route = chunk->problem->route;
     const struct route_piece *piece = &chunk->type->pieces[piece_index];
     const struct space_item *item = &route->space->items[chunk->job->item];
-    uint64_t elements = chunk_elements(chunk, piece);
+    uint64_t elements = (uint64_t)walk_elements(walk, piece->cell);
     if (elements == 0)
         return false;
     uint32_t source = route_source(chunk->type, chunk->job->index, piece_index);
@@ -101,13 +93,12 @@ bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_us
     return true;
 }
 
-void ports_add_unit(struct arena *arena, struct ports *ports, const struct unit *unit)
+void ports_add_unit(struct arena *arena, struct ports *ports, struct walk *walk, const struct unit *unit)
 {
-    const struct problem *problem = ports->problem;
-    const struct chunk chunk = rounds_chunk(problem, &problem->jobs[unit->job], &unit->chunking, unit->chunk);
     struct port_use use;
-    for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
-        if (chunk_has_piece(&chunk, p) && ports_piece(&chunk, p, &use))
+    walk_unit(arena, walk, unit);
+    for (uint32_t i = 0; i < walk->count; i++) {
+        if (ports_piece(walk, walk_piece(walk, i), &use))
             ports_add(arena, ports, &use);
     }
 }

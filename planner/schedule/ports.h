@@ -5,7 +5,7 @@
 /** Bytes that units bring to the ports of their devices. A port carries bytes at a rate of its own. */
 
 #include "schedule/clock.h"
-#include "schedule/rounds.h"
+#include "schedule/walk.h"
 
 /** A port is device * PORT_KINDS + kind. */
 struct ports {
@@ -32,13 +32,13 @@ struct port_use {
 bool ports_read_host(const struct problem *problem, uint32_t device, uint32_t item, bool fresh);
 bool ports_write_host(const struct route *route, uint32_t item);
 
-/** What a piece that takes part in a chunk asks for. @return whether it has any bytes there */
-bool ports_piece(const struct chunk *chunk, uint32_t piece_index, struct port_use *use_out);
+/** What a piece of the unit at hand asks for. @return whether it has any bytes there */
+bool ports_piece(struct walk *walk, uint32_t piece_index, struct port_use *use_out);
 
 void ports_add(struct arena *arena, struct ports *ports, const struct port_use *use);
 
 /** Add what a unit sends, receives and copies. */
-void ports_add_unit(struct arena *arena, struct ports *ports, const struct unit *unit);
+void ports_add_unit(struct arena *arena, struct ports *ports, struct walk *walk, const struct unit *unit);
 
 static inline const struct clock_rates *ports_rates(const struct ports *ports, uint32_t device)
 {

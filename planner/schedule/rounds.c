@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "schedule/walk.h"
+
 #define FEW_SLICES 512u  /* of all pieces of a job */
 #define FEW_STAGED 8192u /* the same where some are sent on: one device then has many of them, of one spread */
 
@@ -60,34 +62,50 @@ uint64_t rounds_piece_bytes(const struct chunk *at, uint32_t piece_index, uint32
     return problem_aligned_bytes(box_volume(&slice), at->job->elem_bytes);
 }
 
+/** Staging that a device needs for the unit at hand. */
+struct slot_load {
+    uint64_t bytes;
+    uint32_t serial; /* of the unit */
+};
+
+static void add_slot_load(struct slot_load *load, uint32_t serial, uint64_t bytes, uint64_t *need)
+{
+    if (load->serial != serial)
+        *load = (struct slot_load){.serial = serial};
+    load->bytes += bytes;
+    *need = load->bytes > *need ? load->bytes : *need;
+}
+
+static void raise_slots(struct walk *walk, struct slot_load *load, uint64_t *need_out)
+{
+    const struct chunk *at = &walk->chunk;
+    for (uint32_t i = 0; i < walk->count; i++) {
+        uint32_t p = walk_piece(walk, i), source = route_source(at->type, at->job->index, p);
+        uint32_t taker = at->type->pieces[p].taker;
+        if (source == taker)
+            continue;
+        uint64_t bytes = problem_aligned_bytes(walk_elements(walk, at->type->pieces[p].cell), at->job->elem_bytes);
+        add_slot_load(&load[source], walk->serial, bytes, &need_out[source]);
+        add_slot_load(&load[taker], walk->serial, bytes, &need_out[taker]);
+    }
+}
+
 uint64_t rounds_least_slots(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes,
                             uint64_t *need_out)
 {
-    uint64_t *load = ARENA_NEW(arena, uint64_t, problem->route->world->device_count);
+    uint32_t devices = problem->route->world->device_count;
+    struct slot_load *load = ARENA_NEW(arena, struct slot_load, devices);
+    struct walk walk;
     uint64_t largest = 0;
+    walk_init(arena, problem, &walk);
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        const struct job *job = &problem->jobs[j];
-        const struct route_type *type = &problem->route->types[job->type];
-        struct chunking chunking = rounds_cut_job(problem, job, chunk_bytes);
-        for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
-            struct chunk at = rounds_chunk(problem, job, &chunking, c);
-            for (int undo = 0; undo < 2; undo++) {
-                for (uint32_t p = 0; p < type->piece_count; p++) {
-                    if (!chunk_has_piece(&at, p))
-                        continue;
-                    uint32_t source, taker = type->pieces[p].taker;
-                    uint64_t bytes = rounds_piece_bytes(&at, p, &source);
-                    if (bytes == 0)
-                        continue;
-                    load[source] = undo ? 0 : load[source] + bytes;
-                    load[taker] = undo ? 0 : load[taker] + bytes;
-                    need_out[source] = load[source] > need_out[source] ? load[source] : need_out[source];
-                    need_out[taker] = load[taker] > need_out[taker] ? load[taker] : need_out[taker];
-                }
-            }
+        struct unit unit = {.job = j, .chunking = rounds_cut_job(problem, &problem->jobs[j], chunk_bytes)};
+        for (; unit.chunk < chunk_count(&unit.chunking); unit.chunk++) {
+            walk_unit(arena, &walk, &unit);
+            raise_slots(&walk, load, need_out);
         }
     }
-    for (uint32_t d = 0; d < problem->route->world->device_count; d++)
+    for (uint32_t d = 0; d < devices; d++)
         largest = need_out[d] > largest ? need_out[d] : largest;
     return largest;
 }

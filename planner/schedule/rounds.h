@@ -93,17 +93,23 @@ struct chunk rounds_chunk(const struct problem *problem, const struct job *job, 
                           uint32_t chunk);
 
 /**
- * Whether a piece takes part in a chunk. Most do not where there are groups, so that this is what is asked most: the
- * remainder of a division by the number of groups, by multiplication (Lemire, Kaser, Kurz 2019).
+ * The group of a piece: the remainder of a division by the number of groups, by multiplication (Lemire, Kaser, Kurz
+ * 2019).
  */
+static inline uint32_t chunk_group(const struct chunk *chunk, uint32_t piece)
+{
+    if (chunk->groups == 1)
+        return 0;
+    uint64_t fraction = chunk->inverse * chunk->type->spreads[piece];
+    __extension__ typedef unsigned __int128 product;
+    return (uint32_t)((product)fraction * chunk->groups >> 64);
+}
+
+/** Whether a piece takes part in a chunk; walk.h where it is asked for one chunk after the other. */
 static inline bool chunk_has_piece(const struct chunk *chunk, uint32_t piece)
 {
-    if (chunk->groups > 1) {
-        uint64_t fraction = chunk->inverse * chunk->type->spreads[piece];
-        __extension__ typedef unsigned __int128 product;
-        if ((uint32_t)((product)fraction * chunk->groups >> 64) != chunk->group)
-            return false;
-    }
+    if (chunk->groups > 1 && chunk_group(chunk, piece) != chunk->group)
+        return false;
     return chunk->stages == 1 || route_stage(chunk->type, chunk->job->index, piece) == chunk->stage;
 }
 

@@ -75,6 +75,8 @@ struct common {
     const struct strategy *least_strategy; /* that meets the least cap */
     uint64_t least_strategy_cap;           /* when it is given this one */
     uint64_t pieces;                       /* of all jobs */
+    uint64_t looked_at;                    /* pieces of all chunks of the schedules so far */
+    bool alone;                            /* one schedule is made, and compared with no other */
     uint64_t both_sides;                   /* most bytes that one device needs to hold its old side to the end */
     uint64_t spilled_least_cap;            /* when all that can be is parked; 0: not known */
     bool is_frugal;                        /* the least cap is that of `frugal` */
@@ -338,7 +340,6 @@ static struct found find_fastest(struct arena *arena, struct common *common)
     const struct problem *problem = common->problem;
     double least_seconds = common->quick ? 0 : estimate_least_seconds(arena, problem);
     struct found best = {0};
-    uint64_t looked_at = 0;
     for (size_t i = 0; i < STRATEGY_COUNT; i++) {
         const struct strategy *strategy = &strategies[i];
         struct schedule schedule = {.problem = problem, .method = strategy->name, .least_cap = common->least_cap};
@@ -351,9 +352,9 @@ static struct found find_fastest(struct arena *arena, struct common *common)
         /* only the cap that was given makes it so frugal: with its own peak as the cap it might not be found again */
         if (peak < common->least_cap)
             continue;
-        looked_at += count_pieces(problem, &schedule.rounds);
-        bool first = best.schedule.method == NULL, last = looked_at > SEARCH_PIECES || common->quick;
-        double seconds = estimate_seconds(arena, problem, &schedule.rounds);
+        common->looked_at += count_pieces(problem, &schedule.rounds);
+        bool first = best.schedule.method == NULL, last = common->looked_at > SEARCH_PIECES || common->quick;
+        double seconds = common->alone ? 0 : estimate_seconds(arena, problem, &schedule.rounds);
         if (first || seconds < best.seconds)
             best = (struct found){.schedule = schedule, .seconds = seconds};
         if (last || best.seconds <= NEAR_ENOUGH * least_seconds)
@@ -387,13 +388,16 @@ static enum shunt_status take(struct arena *arena, struct common *common, const 
 }
 
 /** The same with another route: what depends on the route alone is made anew. */
-static struct found find_relayed(struct arena *arena, const struct common *common, const struct problem *relayed)
+static struct found find_relayed(struct arena *arena, struct common *common, const struct problem *relayed)
 {
     struct common other = *common;
     other.problem = relayed;
+    other.looked_at = 0;
     other.least_slot = ARENA_NEW(arena, uint64_t, relayed->route->world->device_count);
     other.largest_least_slot = rounds_least_slots(arena, relayed, other.least_chunk, other.least_slot);
-    return find_fastest(arena, &other);
+    struct found found = find_fastest(arena, &other);
+    common->looked_at += other.looked_at; /* for the direct route, which comes last */
+    return found;
 }
 
 /** Holding the old side comes first, then time. */
@@ -438,6 +442,7 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
 {
     const struct problem *problem = common->problem;
     struct found best = {0};
+    common->alone = common->quick && relayed == NULL;
     for (const struct problem *other = relayed; other != NULL; other = other->other) {
         if (!may_improve(arena, &best, other))
             continue;
