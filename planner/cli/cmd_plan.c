@@ -176,6 +176,17 @@ static enum shunt_status give_up_text(void)
     return freopen("/dev/null", "w", stdout) != NULL ? SHUNT_OK : SHUNT_ERR_IO;
 }
 
+/** The plan, if the new layout lacks a state of the old one; else NULL, so that its parts need not be read for that. */
+static const struct shunt_plan *plan_that_drops(const struct compile_documents *documents,
+                                                const struct shunt_plan *plan)
+{
+    for (unsigned s = 0; s < SHUNT_STATE_COUNT; s++) {
+        if (documents->from->state_dtype[s] >= 0 && documents->to->state_dtype[s] < 0)
+            return plan;
+    }
+    return NULL;
+}
+
 static enum shunt_status report(const struct plan_options *o, const struct compile_documents *documents,
                                 const struct shunt_plan *plan, double seconds)
 {
@@ -185,7 +196,7 @@ static enum shunt_status report(const struct plan_options *o, const struct compi
     if (!o->json) {
         print_text(&figures, documents, o);
         spilled_print("spilled  ", plan);
-        dropped_print("states   ", plan);
+        dropped_print("states   ", plan_that_drops(documents, plan));
         beside_print_count(plan);
         return give_up_text();
     }
@@ -197,7 +208,7 @@ static enum shunt_status report(const struct plan_options *o, const struct compi
     figures_json(&json, &figures);
     explain_json_plan(&json, plan);
     spilled_json(&json, plan);
-    dropped_json(&json, plan);
+    dropped_json(&json, plan_that_drops(documents, plan));
     beside_json_plan(&json, plan);
     json_object_end(&json);
     return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;

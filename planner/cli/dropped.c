@@ -17,7 +17,7 @@ static bool find(const struct shunt_plan *plan, struct dropped *dropped_out)
     struct shunt_err err;
     bool old[SHUNT_STATE_COUNT] = {0}, kept[SHUNT_STATE_COUNT] = {0};
     /* the compiler writes a later version where it drops any: then the parts need not be read */
-    if (shunt_plan_get_header(plan)->version_minor < 2 && shunt_plan_explanation(plan) != NULL) {
+    if (plan == NULL || (shunt_plan_get_header(plan)->version_minor < 2 && shunt_plan_explanation(plan) != NULL)) {
         *dropped_out = found;
         return true;
     }

@@ -2,7 +2,10 @@
 #ifndef SHUNT_PLANNER_DROPPED_H
 #define SHUNT_PLANNER_DROPPED_H
 
-/** States that the old side of a plan has and its new side does not keep: their bytes are gone after the move. */
+/**
+ * States that the old side of a plan has and its new side does not keep: their bytes are gone after the move. NULL in
+ * place of a plan: there are none.
+ */
 
 #include "json.h"
 #include "shunt/plan.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit/intern.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 void intern_init(struct intern *intern, struct arena *arena, size_t record_bytes)
@@ -41,23 +42,61 @@ static size_t find_slot(const struct intern *intern, const void *record)
     return slot;
 }
 
-static void grow_slots(struct intern *intern)
+static size_t hash_view(const struct shunt_plan_view *view)
+{
+    uint64_t value = UINT64_C(0x9e3779b97f4a7c15) + view->ndim + ((uint64_t)view->elem_bytes << 32);
+    for (uint32_t d = 0; d < view->ndim; d++)
+        value = fold((uint64_t)view->shape[d] ^ value, (uint64_t)view->stride[d] ^ UINT64_C(0xa0761d6478bd642f)) ^
+                value << 1;
+    return (size_t)(value ^ value >> 32);
+}
+
+static bool same_view(const struct shunt_plan_view *a, const struct shunt_plan_view *b)
+{
+    uint64_t apart = (a->ndim ^ b->ndim) | (a->elem_bytes ^ b->elem_bytes);
+    for (uint32_t d = 0; d < a->ndim; d++)
+        apart |= (uint64_t)(a->shape[d] ^ b->shape[d]) | (uint64_t)(a->stride[d] ^ b->stride[d]);
+    return apart == 0;
+}
+
+static size_t find_view_slot(const struct intern *intern, const struct shunt_plan_view *view)
+{
+    const struct shunt_plan_view *views = (const struct shunt_plan_view *)intern->records;
+    size_t slot = hash_view(view) & (intern->slot_count - 1);
+    while (intern->slots[slot] != 0 && !same_view(&views[intern->slots[slot] - 1], view))
+        slot = (slot + 1) & (intern->slot_count - 1);
+    return slot;
+}
+
+static void grow_slots(struct intern *intern, bool views)
 {
     intern->slot_count *= 2;
     intern->slots = ARENA_NEW(intern->arena, uint32_t, intern->slot_count);
-    for (uint32_t i = 0; i < intern->count; i++)
-        intern->slots[find_slot(intern, intern->records + i * intern->record_bytes)] = i + 1;
+    for (uint32_t i = 0; i < intern->count; i++) {
+        const void *record = intern->records + i * intern->record_bytes;
+        intern->slots[views ? find_view_slot(intern, record) : find_slot(intern, record)] = i + 1;
+    }
+}
+
+/** Add a record that is in none of the slots. */
+static uint32_t add_record(struct intern *intern, const void *record, size_t slot, bool views)
+{
+    intern->records = vec_grow(intern->arena, intern->records, &intern->capacity, intern->count, intern->record_bytes);
+    memcpy(intern->records + intern->count * intern->record_bytes, record, intern->record_bytes);
+    intern->slots[slot] = ++intern->count;
+    if (intern->count * 2 > intern->slot_count)
+        grow_slots(intern, views);
+    return intern->count - 1;
 }
 
 uint32_t intern_add(struct intern *intern, const void *record)
 {
     size_t slot = find_slot(intern, record);
-    if (intern->slots[slot] != 0)
-        return intern->slots[slot] - 1;
-    intern->records = vec_grow(intern->arena, intern->records, &intern->capacity, intern->count, intern->record_bytes);
-    memcpy(intern->records + intern->count * intern->record_bytes, record, intern->record_bytes);
-    intern->slots[slot] = ++intern->count;
-    if (intern->count * 2 > intern->slot_count)
-        grow_slots(intern);
-    return intern->count - 1;
+    return intern->slots[slot] != 0 ? intern->slots[slot] - 1 : add_record(intern, record, slot, false);
+}
+
+uint32_t intern_add_view(struct intern *intern, const struct shunt_plan_view *view)
+{
+    size_t slot = find_view_slot(intern, view);
+    return intern->slots[slot] != 0 ? intern->slots[slot] - 1 : add_record(intern, view, slot, true);
 }

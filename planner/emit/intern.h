@@ -4,6 +4,7 @@
 
 /** Tables of records in which equal records share one number: views and corners of a part. */
 
+#include "shunt/plan_format.h"
 #include "util/arena.h"
 
 struct intern {
@@ -20,5 +21,8 @@ void intern_init(struct intern *intern, struct arena *arena, size_t record_bytes
 
 /** Number of an equal record, added when new. Padding inside the record must be zero. */
 uint32_t intern_add(struct intern *intern, const void *record);
+
+/** The same of views, of which the unused dimensions are all alike: they are not looked at. */
+uint32_t intern_add_view(struct intern *intern, const struct shunt_plan_view *view);
 
 #endif

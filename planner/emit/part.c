@@ -14,7 +14,7 @@ uint32_t part_add_view(struct part *part, uint32_t ndim, const int64_t *shape, c
         view.shape[d] = d < ndim ? shape[d] : 1;
         view.stride[d] = d < ndim ? stride[d] * elem_bytes : 0;
     }
-    return intern_add(&part->views, &view);
+    return intern_add_view(&part->views, &view);
 }
 
 uint32_t part_add_dense_view(struct part *part, uint32_t ndim, const int64_t *shape, uint32_t elem_bytes)
