@@ -4,11 +4,7 @@
 
 #include "alloc.h"
 #include "verify_internal.h"
-
-struct entry {
-    uint64_t key;
-    uint32_t index;
-};
+#include "verify_sort.h"
 
 void vsort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b))
 {
@@ -21,14 +17,6 @@ void vsort(void *items, size_t count, size_t size, int (*compare)(const void *a,
     }
 }
 
-static int compare_entries(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
 static uint64_t op_staging_offset(const struct shunt_plan_op *op)
 {
     if (op->kind == SHUNT_OP_PACK)
@@ -36,23 +24,23 @@ static uint64_t op_staging_offset(const struct shunt_plan_op *op)
     return op->kind == SHUNT_OP_UNPACK ? op->src_offset : UINT64_MAX;
 }
 
-/* order[begin, end) = those indices by key; `entries` is scratch for all of them. */
-static void sort_range(struct entry *entries, uint32_t begin, uint32_t end, uint32_t *order)
+/* order[begin, end) = those indices by key; `spare` has room for as many. */
+static void sort_range(struct ventry *entries, uint32_t begin, uint32_t end, uint32_t *order, struct ventry *spare)
 {
-    vsort(&entries[begin], end - begin, sizeof(*entries), compare_entries);
+    vsort_entries(&entries[begin], end - begin, spare);
     for (uint32_t i = begin; i < end; i++)
         order[i] = entries[i].index;
 }
 
-static void order_ops(struct vpart *vp, uint32_t round_count, struct entry *entries)
+static void order_ops(struct vpart *vp, uint32_t round_count, struct ventry *entries, struct ventry *spare)
 {
     const struct shunt_plan_part *part = &vp->part;
     for (uint32_t i = 0; i < part->header->op_count; i++)
-        entries[i] = (struct entry){op_staging_offset(&part->ops[i]), i};
+        entries[i] = (struct ventry){op_staging_offset(&part->ops[i]), i};
     for (uint32_t k = 0; k < round_count; k++) {
         const struct shunt_plan_round *round = &part->rounds[k];
-        sort_range(entries, round->op_begin, round->unpack_begin, vp->op_order);
-        sort_range(entries, round->unpack_begin, round[1].op_begin, vp->op_order);
+        sort_range(entries, round->op_begin, round->unpack_begin, vp->op_order, spare);
+        sort_range(entries, round->unpack_begin, round[1].op_begin, vp->op_order, spare);
     }
 }
 
@@ -62,15 +50,15 @@ static uint64_t holding_end(const struct shunt_plan_part *part, uint32_t index)
     return holding->offset + shunt_plan_view_extent(&part->views[holding->view]);
 }
 
-static void order_holdings(struct vpart *vp, struct entry *entries)
+static void order_holdings(struct vpart *vp, struct ventry *entries, struct ventry *spare)
 {
     const struct shunt_plan_part *part = &vp->part;
     for (uint32_t i = 0; i < part->header->holding_count; i++)
-        entries[i] = (struct entry){part->holdings[i].offset, i};
+        entries[i] = (struct ventry){part->holdings[i].offset, i};
     for (uint32_t b = 0; b < part->header->buffer_count; b++) {
         uint32_t begin = part->buffers[b].holding_begin, end = begin + part->buffers[b].holding_count;
         uint64_t reach = 0;
-        sort_range(entries, begin, end, vp->holding_order);
+        sort_range(entries, begin, end, vp->holding_order, spare);
         for (uint32_t i = begin; i < end; i++) {
             vmax(&reach, holding_end(part, vp->holding_order[i]));
             vp->holding_reach[i] = reach;
@@ -81,14 +69,15 @@ static void order_holdings(struct vpart *vp, struct entry *entries)
 bool vindex_part(struct vpart *vp, uint32_t round_count)
 {
     uint32_t ops = vp->part.header->op_count, holdings = vp->part.header->holding_count;
-    struct entry *entries = schema_alloc(ops > holdings ? ops : holdings, sizeof(*entries));
+    uint32_t most = ops > holdings ? ops : holdings;
+    struct ventry *entries = schema_alloc(2 * (size_t)most, sizeof(*entries));
     vp->op_order = schema_alloc(ops, sizeof(*vp->op_order));
     vp->holding_order = schema_alloc(holdings, sizeof(*vp->holding_order));
     vp->holding_reach = schema_alloc(holdings, sizeof(*vp->holding_reach));
     bool complete = entries != NULL && vp->op_order != NULL && vp->holding_order != NULL && vp->holding_reach != NULL;
     if (complete) {
-        order_ops(vp, round_count, entries);
-        order_holdings(vp, entries);
+        order_ops(vp, round_count, entries, entries + most);
+        order_holdings(vp, entries, entries + most);
     } else {
         vindex_finish(vp);
     }

@@ -12,7 +12,7 @@ static uint64_t rotate(uint64_t x, int bits)
     return x << bits | x >> (64 - bits);
 }
 
-static void sip_round(struct sip *s)
+__attribute__((always_inline)) static inline void sip_round(struct sip *s)
 {
     s->v0 += s->v1;
     s->v2 += s->v3;
@@ -31,7 +31,7 @@ static struct sip sip_begin(const uint64_t key[2])
                         key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
 }
 
-static void sip_word(struct sip *s, uint64_t word)
+__attribute__((always_inline)) static inline void sip_word(struct sip *s, uint64_t word)
 {
     s->v3 ^= word;
     sip_round(s);

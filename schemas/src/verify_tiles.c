@@ -18,6 +18,7 @@
 
 #include "alloc.h"
 #include "verify_box.h"
+#include "verify_sort.h"
 
 /* How points become row-major numbers: dimension d counts `weight[d]`; 0: all boxes agree there. */
 struct numbering {
@@ -60,9 +61,9 @@ static struct numbering number_points(const struct vbox *plus, size_t plus_count
     return numbering;
 }
 
-/* A key is the corner's number, shifted left by one, and its sign: 1 for minus. */
-static uint64_t *add_corners(const struct numbering *numbering, const struct vbox *boxes, size_t count, uint32_t sign,
-                             uint64_t *out)
+/* An entry is the corner's number, and its sign: 1 for minus. */
+static struct ventry *add_corners(const struct numbering *numbering, const struct vbox *boxes, size_t count,
+                                  uint32_t sign, struct ventry *out)
 {
     uint32_t corners = 1u << numbering->dim_count;
     for (size_t i = 0; i < count; i++) {
@@ -73,16 +74,10 @@ static uint64_t *add_corners(const struct numbering *numbering, const struct vbo
                 int64_t at = (corner >> j) & 1 ? boxes[i].hi[d] : boxes[i].lo[d];
                 number += (uint64_t)(at - numbering->base[d]) * numbering->weight[d];
             }
-            *out++ = number << 1 | ((sign + (uint32_t)__builtin_popcount(corner)) & 1);
+            *out++ = (struct ventry){number, (sign + (uint32_t)__builtin_popcount(corner)) & 1};
         }
     }
     return out;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 static void point_of(const struct numbering *numbering, uint64_t number, int64_t *point_out)
@@ -95,14 +90,14 @@ static void point_of(const struct numbering *numbering, uint64_t number, int64_t
     }
 }
 
-/* Adds up sorted keys; true if every number sums to 0, else the first that does not. */
-static bool keys_cancel(const uint64_t *keys, size_t count, uint64_t *number_out, int64_t *excess_out)
+/* Adds up sorted corners; true if every number sums to 0, else the first that does not. */
+static bool corners_cancel(const struct ventry *corners, size_t count, uint64_t *number_out, int64_t *excess_out)
 {
     for (size_t i = 0; i < count;) {
-        uint64_t number = keys[i] >> 1;
+        uint64_t number = corners[i].key;
         int64_t sum = 0;
-        for (; i < count && keys[i] >> 1 == number; i++)
-            sum += keys[i] & 1 ? -1 : 1;
+        for (; i < count && corners[i].key == number; i++)
+            sum += corners[i].index != 0 ? -1 : 1;
         if (sum != 0) {
             *number_out = number;
             *excess_out = sum;
@@ -118,17 +113,17 @@ enum vbox_answer vbox_tiles(const struct vbox *plus, size_t plus_count, const st
     if (plus_count + minus_count == 0 || (plus_count == 1 && minus_count == 1 && vbox_equal(plus, minus)))
         return VBOX_YES;
     struct numbering numbering = number_points(plus, plus_count, minus, minus_count);
-    size_t key_count = (plus_count + minus_count) << numbering.dim_count;
-    uint64_t *keys = schema_alloc(key_count, sizeof(*keys));
-    if (keys == NULL)
+    size_t count = (plus_count + minus_count) << numbering.dim_count;
+    struct ventry *corners = schema_alloc(2 * count, sizeof(*corners));
+    if (corners == NULL)
         return VBOX_NOMEM;
-    uint64_t *end = add_corners(&numbering, plus, plus_count, 0, keys);
+    struct ventry *end = add_corners(&numbering, plus, plus_count, 0, corners);
     add_corners(&numbering, minus, minus_count, 1, end);
-    qsort(keys, key_count, sizeof(*keys), compare_keys);
+    vsort_entries(corners, count, corners + count);
     uint64_t number = 0;
-    bool cancel = keys_cancel(keys, key_count, &number, excess_out);
+    bool cancel = corners_cancel(corners, count, &number, excess_out);
     if (!cancel)
         point_of(&numbering, number, point_out);
-    free(keys);
+    free(corners);
     return cancel ? VBOX_YES : VBOX_NO;
 }
