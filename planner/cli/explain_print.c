@@ -80,6 +80,15 @@ static void print_memory(const struct shunt_plan *plan, const struct explanation
            fmt_bytes(fullest.device->peak_bytes).s, fmt_bytes(fullest.cap).s);
 }
 
+/** What goes over the network ports of devices that need nothing of it. */
+static void print_relayed(const struct shunt_plan *plan)
+{
+    uint64_t relayed = shunt_plan_get_summary(plan)->relayed;
+    if (relayed > 0)
+        printf("  %-18s %s lie in scratch memory of devices that only send them on\n", "neighbours",
+               fmt_bytes(relayed).s);
+}
+
 void explain_print(const struct explained *explained)
 {
     const struct explanation *e = explained->explanation;
@@ -98,6 +107,7 @@ void explain_print(const struct explained *explained)
         return;
     print_limit(explained->plan, "any plan", &e->any_plan);
     print_limit(explained->plan, "without relays", &e->direct);
+    print_relayed(explained->plan);
     print_memory(explained->plan, e);
 }
 

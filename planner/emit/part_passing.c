@@ -62,8 +62,7 @@ static uint32_t add_passing(struct part *part, const struct transfer *transfer)
 
 uint32_t part_passing_buffer(const struct part *part, const struct transfer *transfer)
 {
-    const struct part_passing key = {
-        .item = transfer->item, .cell = transfer->cell->number, .slice = transfer->slice};
+    const struct part_passing key = {.item = transfer->item, .cell = transfer->cell->number, .slice = transfer->slice};
     const struct part_passing *found =
         bsearch(&key, part->passing, part->passing_count, sizeof(*part->passing), compare_passing);
     return found->buffer;
@@ -79,10 +78,8 @@ void part_list_passing(struct part *part)
         if (!transfer->passing)
             continue;
         uint32_t buffer = add_passing(part, transfer);
-        *VEC_PUSH(part->arena, &list) = (struct part_passing){.item = transfer->item,
-                                                              .cell = transfer->cell->number,
-                                                              .slice = transfer->slice,
-                                                              .buffer = buffer};
+        *VEC_PUSH(part->arena, &list) = (struct part_passing){
+            .item = transfer->item, .cell = transfer->cell->number, .slice = transfer->slice, .buffer = buffer};
     }
     if (list.count > 0)
         qsort(list.items, list.count, sizeof(*list.items), compare_passing);

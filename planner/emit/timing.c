@@ -16,8 +16,8 @@ static struct port_use use_of(const struct problem *problem, const struct transf
                              .packed = local ? 0 : transfer->bytes,
                              .read = elements * shunt_dtype_bytes(item->read_dtype),
                              .written = transfer->written,
-                             .from_host = !transfer->passed && ports_read_host(problem, transfer->source,
-                                                                               transfer->item, transfer->fresh),
+                             .from_host = !transfer->passed &&
+                                          ports_read_host(problem, transfer->source, transfer->item, transfer->fresh),
                              .to_host = !transfer->passing && ports_write_host(route, transfer->item)};
 }
 

@@ -5,7 +5,7 @@
 
 struct tally {
     uint64_t *sent, *received; /* by device */
-    int64_t saved;  /* below 0: more is sent than if nothing were derived */
+    int64_t saved;             /* below 0: more is sent than if nothing were derived */
 };
 
 /** Elements of a cell that the taker's old buffer of the item itself holds. */

@@ -99,7 +99,7 @@ struct route *pool_build(struct arena *arena, const struct route *base)
     double seconds = relay_ports_seconds(&ports, world);
     struct pool pool = {.cells = {.world = world, .space = base->space}};
     pool_shares_build(arena, world, &ports, &pool.cells.shares);
-    if (pool.cells.shares.seconds > WORTH * seconds)
+    if (pool.cells.shares.seconds >= WORTH * seconds)
         return NULL;
     struct route *route = ARENA_NEW(arena, struct route, 1);
     *route = *base;

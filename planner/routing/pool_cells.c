@@ -23,10 +23,10 @@ bool pool_cells_shared(const struct pool_cells *cells, uint32_t source, uint32_t
 /** A piece of a group, as it is in the whole type. */
 struct member {
     uint32_t piece, source, taker, stage;
-    uint32_t parent;   /* the member that brings its source what it sends on; NO_PARENT */
-    uint32_t deepest;  /* stage of what is sent on behind it, and of itself */
-    uint32_t now;      /* stage that it has with what was added before it */
-    bool crosses;      /* it goes over the network */
+    uint32_t parent;  /* the member that brings its source what it sends on; NO_PARENT */
+    uint32_t deepest; /* stage of what is sent on behind it, and of itself */
+    uint32_t now;     /* stage that it has with what was added before it */
+    bool crosses;     /* it goes over the network */
 };
 
 /** Through which ports a member goes. */

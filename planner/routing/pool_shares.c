@@ -95,8 +95,7 @@ static double split_all(struct arena *arena, struct split *split, double seconds
     for (int direction = 0; direction < POOL_DIRECTIONS; direction++)
         split_direction(arena, split, direction, seconds, shares);
     for (uint32_t d = 0; d < split->world->device_count; d++) {
-        uint64_t bytes =
-            split->inside_out[d] > split->inside_in[d] ? split->inside_out[d] : split->inside_in[d];
+        uint64_t bytes = split->inside_out[d] > split->inside_in[d] ? split->inside_out[d] : split->inside_in[d];
         double inside = (double)bytes / rates_inside(&split->rates, d);
         most = inside > most ? inside : most;
     }
@@ -164,8 +163,7 @@ static double behind(const struct pool_share *share, double dealt, double bytes)
     return dealt * ((double)share->bytes / bytes) - (double)share->dealt;
 }
 
-uint32_t pool_deal(struct pool_shares *shares, enum pool_direction direction, uint32_t device, uint64_t bytes,
-                   bool own)
+uint32_t pool_deal(struct pool_shares *shares, enum pool_direction direction, uint32_t device, uint64_t bytes, bool own)
 {
     struct pool_share *list = &shares->shares[direction][shares->begin[direction][device]];
     uint32_t count = shares->begin[direction][device + 1] - shares->begin[direction][device], best = 0;

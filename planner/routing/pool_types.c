@@ -6,9 +6,9 @@
 /** Items by what their sources are, found through an open-addressing table. */
 struct table {
     const struct route_type *type;
-    uint32_t *slots;    /* first item of a part + 1; 0: free */
-    size_t slot_count;  /* power of two, at least twice the number of items */
-    uint32_t *part_of;  /* by item */
+    uint32_t *slots;   /* first item of a part + 1; 0: free */
+    size_t slot_count; /* power of two, at least twice the number of items */
+    uint32_t *part_of; /* by item */
     uint32_t part_count;
 };
 

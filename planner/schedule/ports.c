@@ -87,8 +87,8 @@ bool ports_piece(struct walk *walk, uint32_t piece_index, struct port_use *use_o
                                  .packed = elements * item->wire_bytes,
                                  .read = elements * shunt_dtype_bytes(item->read_dtype),
                                  .written = elements * written,
-                                 .from_host = !piece->passed && ports_read_host(chunk->problem, source,
-                                                                                chunk->job->item, piece->fresh),
+                                 .from_host = !piece->passed &&
+                                              ports_read_host(chunk->problem, source, chunk->job->item, piece->fresh),
                                  .to_host = !piece->passing && ports_write_host(route, chunk->job->item)};
     return true;
 }

@@ -124,10 +124,10 @@ def extras(draw: st.DrawFn, tp: int, layers: int) -> list[Tensor]:
 
 
 @st.composite
-def models(draw: st.DrawFn, tp: int, layers: int) -> Model:
+def models(draw: st.DrawFn, tp: int, layers: int, scales: tuple[int, ...]) -> Model:
     """A model whose cut dimensions the common multiple `tp` divides; a scaled one has pieces of several chunks."""
     tensors: list[Tensor] = []
-    scale = draw(st.sampled_from((1, 1, 1, 24)))
+    scale = draw(st.sampled_from(scales))
     heads = kv_heads = None
     if draw(st.booleans()):
         attn, heads, kv_heads = attention(draw, tp, scale)
@@ -185,16 +185,30 @@ def placements(draw: st.DrawFn, layouts: list[Layout]) -> list[Layout]:
     return [first, second]
 
 
+def neighbours(draw: st.DrawFn, layouts: list[Layout]) -> list[Layout]:
+    """Two worlds with few devices in common, of which one has others in the nodes where the other begins or ends."""
+    first, second = layouts
+    shift = draw(st.integers(max(1, first.world() - 2), first.world() + 2))
+    second = replace(second, devices=tuple(range(shift, shift + second.world())))
+    return [first, second]
+
+
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """A whole move. Everything drawn is legal, so nothing may be refused."""
+def cases(draw: st.DrawFn, pooled: bool = False) -> Case:
+    """A whole move. Everything drawn is legal, so nothing may be refused.
+
+    With `pooled`, one that is likely to go over the network ports of neighbours: few senders in large nodes, no costs.
+    """
     sizes = [degrees(draw), degrees(draw)]
-    if draw(st.integers(0, 9)) == 0:
+    if pooled:
+        sizes.sort(key=lambda size: size["tp"] * size["pp"] * size["dp"] * size["cp"])
+    elif draw(st.integers(0, 9)) == 0:
         sizes[1] = dict(sizes[0])
     pipes = [size["pp"] for size in sizes]
     enough = [n for n in range(1, 21) if all(pipeline_options(pp, n) for pp in pipes)]
-    layers = draw(st.sampled_from(enough[:6]))
-    model = draw(models(lcm(sizes[0]["tp"], sizes[1]["tp"]), layers))
+    layers = draw(st.sampled_from(enough[: 1 if pooled else 6]))
+    scales = (96,) if pooled else (1, 1, 1, 24)
+    model = draw(models(lcm(sizes[0]["tp"], sizes[1]["tp"]), layers, scales))
     rows = max((t.shape[0] for t in model.tensors if t.pad_vocab), default=1)
     state = draw(st.sampled_from(WEIGHT_STATES))
     layouts = []
@@ -205,19 +219,21 @@ def cases(draw: st.DrawFn) -> Case:
         layout = Layout(order=order, first=first, last=last, state=kept, name=f"side-{number}")
         layout = replace(layout, tp=size["tp"], cp=size["cp"], dp=size["dp"], pp=size["pp"])
         layouts.append(vocabulary(draw, layout, rows))
-    layouts = placements(draw, layouts)
+    layouts = neighbours(draw, layouts) if pooled else placements(draw, layouts)
     cluster = Cluster(
-        draw(st.integers(1, 4)),
+        draw(st.integers(3, 6)) if pooled else draw(st.integers(1, 4)),
         reserve=draw(st.sampled_from((0, 1000))),
         transport_buffers=draw(st.sampled_from((0, 4096))),
-        costs=draw(st.booleans()),
+        costs=draw(st.booleans()) and not pooled,
     )
-    staging = draw(st.sampled_from((None, 64, 128, 256, 512, 1024, 4096, 65536)))
-    cap = draw(st.sampled_from((None, None, 0.0, 0.25, 0.5, 1.0)))
+    staging = draw(st.sampled_from((None, None, 1 << 20) if pooled else (None, 64, 128, 256, 512, 1024, 4096, 65536)))
+    cap = draw(st.sampled_from((None, None, 1.0) if pooled else (None, None, 0.0, 0.25, 0.5, 1.0)))
     return Case(model, (layouts[0], layouts[1]), cluster, staging, cap)
 
 
-def for_each(seed_value: int, count: int, check: Callable[[Case], None], shrink: bool = False) -> int:
+def for_each(
+    seed_value: int, count: int, check: Callable[[Case], None], shrink: bool = False, pooled: bool = False
+) -> int:
     """Check `count` random cases, the same ones for the same seed; returns how many there were."""
     total = 0
 
@@ -230,7 +246,7 @@ def for_each(seed_value: int, count: int, check: Callable[[Case], None], shrink:
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    @given(cases())
+    @given(cases(pooled))
     def run(case: Case) -> None:
         nonlocal total
         total += 1

@@ -15,6 +15,7 @@ from tap import Group, Skip
 from test_ops import replay_plan
 
 CASES_PER_GROUP = 25
+POOLED_PER_GROUP = 10  # they have many ops
 
 
 def traits(case: Case, move: Move, depth: int) -> list[str]:
@@ -55,18 +56,20 @@ def run_case(case: Case, ucx: bool) -> list[str]:
         return traits(case, move, depth)
 
 
-def random_cases(seed_value: int, count: int, ucx: bool, shrink: bool) -> str:
+def random_cases(seed_value: int, count: int, ucx: bool, shrink: bool, pooled: bool = False) -> str:
     """A group of random cases."""
     seen: Counter[str] = Counter()
-    total = for_each(seed_value, count, lambda case: seen.update(run_case(case, ucx)), shrink)
+    total = for_each(seed_value, count, lambda case: seen.update(run_case(case, ucx)), shrink, pooled)
+    if pooled and count >= POOLED_PER_GROUP and seen["pools"] == 0:
+        raise OracleError(f"none of {total} moves goes over neighbours")
     return f"{total} cases; " + ", ".join(f"{number} {word}" for word, number in sorted(seen.items()))
 
 
-def ucx_cases(seed_value: int, count: int) -> str:
+def ucx_cases(seed_value: int, count: int, pooled: bool = False) -> str:
     """Some cases over processes and the network transport."""
     if "ucx" not in run("shunt-exec", "--list").out:
         raise Skip("built without UCX")
-    return random_cases(seed_value, count, True, False)
+    return random_cases(seed_value, count, True, False, pooled)
 
 
 def groups(seed_value: int, count: int, shrink: bool) -> list[Group]:
@@ -78,5 +81,10 @@ def groups(seed_value: int, count: int, shrink: bool) -> list[Group]:
         own_seed = 1000 * (seed_value + 1) + number
         name = f"random moves {number + 1} of {len(sizes)}: executor and ops replay"
         result.append(Group(name, random_cases, (own_seed, size, False, shrink)))
+    for number in range(count // (5 * POOLED_PER_GROUP)):
+        own_seed = 1000 * (seed_value + 1) + len(sizes) + number
+        name = f"random moves over neighbours {number + 1}"
+        result.append(Group(name, random_cases, (own_seed, POOLED_PER_GROUP, False, shrink, True)))
     result.append(Group("random moves over UCX", ucx_cases, (seed_value, 5)))
+    result.append(Group("random moves over UCX and neighbours", ucx_cases, (1000 * (seed_value + 1), 5, True)))
     return result

@@ -165,6 +165,26 @@ def peers_take_memory(room: Room) -> None:
         assert text in said, said
 
 
+def neighbours_help(room: Room) -> None:
+    """One device sends to two in another node: half of it goes over the idle port beside it, and every page says so."""
+    old, new = room.layout("old", 1, "0"), room.layout("new", 4, "0-3")
+    plan = room.plan(old, new, "--staging", "64 KiB")
+    same(plan["format_version"], "1.3")
+    needed, relayed = plan["bytes"]["needed_remote"], plan["bytes"]["relayed"]
+    assert abs(relayed - HALF / 2) < HALF / 50, relayed
+    same((needed, plan["bytes"]["moved"], plan["bytes"]["inter_node"]), (3 * HALF // 2, needed + relayed, HALF))
+    near(seconds(room, plan), HALF / 2 / 10e9, 0.05)
+    page = subprocess.run([SHUNT, "inspect", str(room.folder / "p.plan")], capture_output=True, text=True, check=True,
+                          timeout=60).stdout
+    assert "lie in scratch memory of devices that only send them on" in page, page
+    buffers = room.run("inspect", "--device", 1)["buffers"]
+    assert buffers["scratch"]["count"] > 0, buffers
+    peak = plan["memory"]["peak"]
+    same(room.plan(old, new, "--staging", "64 KiB", "--cap", f"{peak} B")["memory"]["peak"] <= peak, True)
+    alone = room.plan(old, new, links="{intra_node: 10 GB/s, inter_node: 10 GB/s}")
+    same((alone["bytes"]["relayed"], alone["format_version"]), (0, "1.1"))
+
+
 def small_devices_keep_to_theirs(room: Room) -> None:
     """A cap of all, and less on devices that have less."""
     old, new = room.layout("old", 2, "0-1"), room.layout("new", 2, "2-3")
@@ -249,7 +269,7 @@ def explanations_add_up(room: Room) -> None:
 def main() -> int:
     """Run all cases."""
     cases = [links_bind, bounds_hold, copies_take_time, host_memory_has_a_link, peers_take_memory,
-             small_devices_keep_to_theirs, plans_run_elsewhere, explanations_add_up]
+             neighbours_help, small_devices_keep_to_theirs, plans_run_elsewhere, explanations_add_up]
     failed = 0
     for number, case in enumerate(cases, 1):
         with tempfile.TemporaryDirectory() as folder:
