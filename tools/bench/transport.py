@@ -6,7 +6,8 @@ contiguous  whole tensors change their device: pipeline stages in blocks, then i
 strided     every matrix cut by rows, then by columns
 mixed       the move of the quickstart
 
-Beside them: what the machine's memory copies, divided by the copies that a byte needs; the cost of a round without
+Bytes per second are those that came to their place, from another device or by a copy on it; `moved_to_raw` counts the
+former alone. Beside them: what the machine's memory copies, divided by the copies that a byte needs; the cost of a round without
 messages and of checksums; MPI_Alltoallv of the same bytes, packed already, where Open MPI is installed; and PyTorch's
 distributed checkpoint, saved to a RAM disk and loaded cut the other way, where the virtual environment has torch.
 """
@@ -81,10 +82,11 @@ def make_plan(kind: str, ranks: int, model: Model, folder: Path) -> Path:
 
 
 def execute(plan: Path, ranks: int, runs: int, *more: str) -> Row:
-    """Moved bytes and the median of seconds."""
+    """Bytes that crossed between devices and that were copied on one, and the median of seconds."""
     command = (shell.program("executor", "shunt-exec"), plan, "--launch", ranks, "--fill", "1", "--no-verify", "--json")
-    totals = [json.loads(shell.timed(*command, *more).out)["totals"] for _ in range(runs)]
-    return {"moved": totals[0]["moved"], "seconds": statistics.median(total["seconds"] for total in totals)}
+    reports = [json.loads(shell.timed(*command, *more).out) for _ in range(runs)]
+    return {"moved": reports[0]["totals"]["moved"], "copied": sum(plan["copied"] for plan in reports[0]["plans"]),
+            "seconds": statistics.median(report["totals"]["seconds"] for report in reports)}
 
 
 # ---- baselines --------------------------------------------------------------------------
@@ -176,12 +178,13 @@ def move_row(kind: str, ranks: int, model: Model, raw: float, options: Options) 
     folder = options.folder / "transport"
     plan = make_plan(kind, ranks, model, folder)
     ours = execute(plan, ranks, options.runs)
-    rate = ours["moved"] / ours["seconds"]
+    rate = (ours["moved"] + ours["copied"]) / ours["seconds"]
     limit = copy_limit(min(ranks, os.cpu_count() or 1), options.quick) / COPIES[kind]
     mpi = alltoallv(plan, ranks, options.runs, folder)
     summed = execute(plan, ranks, max(1, options.runs // 2), "--checksum")
-    row = {"ranks": ranks, "moved": ours["moved"], "seconds": ours["seconds"], "bytes_per_second": rate,
-           "to_raw": rate / raw, "to_copy_limit": rate / limit, "checksum_cost": summed["seconds"] / ours["seconds"] - 1,
+    row = {"ranks": ranks, **ours, "bytes_per_second": rate, "to_raw": rate / raw,
+           "moved_to_raw": ours["moved"] / ours["seconds"] / raw, "to_copy_limit": rate / limit,
+           "checksum_cost": summed["seconds"] / ours["seconds"] - 1,
            "alltoallv_seconds": mpi, "alltoallv_to_ours": mpi / ours["seconds"] if mpi else None}
     if kind == "strided" and (peer := checkpoint(model, ranks, folder)):
         row["checkpoint"] = peer
@@ -225,6 +228,7 @@ def measure(options: Options) -> Row:
         result["moves"][f"{kind}-{ranks}"] = move_row(kind, ranks, model, raw, options)
     for name, row in result["moves"].items():
         row["to_raw"] = row["bytes_per_second"] / result["raw_bytes_per_second"]
+        row["moved_to_raw"] = row["moved"] / row["seconds"] / result["raw_bytes_per_second"]
         wanted = WANTED[name.split("-")[0]]
         if row["to_raw"] < wanted:
             result["missed"].append(f"{name}: {row['to_raw']:.2f} of the raw stream, {wanted} wanted")
@@ -242,7 +246,7 @@ def show(result: Row) -> list[str]:
     """A line for each move."""
     if "skipped" in result:
         return [result["skipped"]]
-    columns = ("moved", "seconds", "bytes_per_second", "to_raw", "to_copy_limit", "checksum_cost", "alltoallv_to_ours",
+    columns = ("moved", "copied", "seconds", "bytes_per_second", "to_raw", "moved_to_raw", "to_copy_limit", "checksum_cost", "alltoallv_to_ours",
                "checkpoint_to_ours")
     cells = [[name, *(row.get(column) for column in columns)] for name, row in result["moves"].items()]
     empty = result["empty_round_seconds"]
