@@ -7,7 +7,8 @@
 
 #include "transport/ucx.h"
 
-#define CANCEL_SECONDS 0.5
+#define CANCEL_SECONDS 0.25
+#define DRAIN_TURNS    1000u
 #define CONTROL_TURNS  64u /* look after the control worker at least this often */
 
 /* 16 bits of sequence, 22 of round, 20 of sender. */
@@ -234,14 +235,30 @@ static void cancel_group(struct ucx *ucx, struct ucx_group *group)
     }
 }
 
+/* What is sent by cma, the other end reads; what is received, this one does. */
+static bool still_receives(const struct ucx *ucx)
+{
+    for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++) {
+        const struct ucx_group *group = &ucx->groups[i];
+        for (uint32_t k = 0; group->posted && k < group->count; k++) {
+            if (group->requests[k].handle != NULL && group->requests[k].message->direction == SHUNT_RECV)
+                return true;
+        }
+    }
+    return false;
+}
+
 void ucx_data_cancel(struct ucx *ucx)
 {
     struct deadline deadline = deadline_after(CANCEL_SECONDS);
-    ucx->stuck = ucx->stuck || pending(ucx) != 0;
     for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
         cancel_group(ucx, &ucx->groups[i]);
     while (pending(ucx) != 0 && !deadline_passed(&deadline))
         ucx_progress(ucx);
+    /* of a request that has failed, parts may still be queued */
+    for (uint32_t idle = 0; idle < DRAIN_TURNS && !deadline_passed(&deadline);)
+        idle = ucx_progress(ucx) ? 0 : idle + 1;
+    ucx->stuck = ucx->stuck || still_receives(ucx);
 }
 
 void ucx_data_close(struct ucx *ucx)

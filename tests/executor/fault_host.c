@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "device/digest.h"
 #include "device/walk.h"
 #include "io/contents.h"
 #include "replay/exec.h"
@@ -149,7 +150,7 @@ static enum shunt_status run(char **argv, struct shunt_err *err)
                                        .memory = {&host, give, take_back},
                                        .progress = {&host, round_done},
                                        .journal_path = arg_path(journal, sizeof(journal), argv[1], "journal", rank),
-                                       .checksum = 1};
+                                       .checksum = digest_available()};
     struct shunt_world_config meeting = {.transport = argv[4],
                                          .rank = rank,
                                          .size = (uint32_t)atoi(argv[3]),

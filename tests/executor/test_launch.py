@@ -292,13 +292,28 @@ def refuses_wrong_usage(folder):
         rig.expect(rig.run(plan, "--launch", 3), 1, "not supported: built without UCX")
 
 
+def takes_checksums(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 4, 6, 1024, 1024, 3, 2)
+    done = rig.run(plan, "--transport", "loopback", "--fill", 1, "--checksum", "--json")
+    if "built without xxhash" in done.err:
+        rig.expect(done, 1, "checksums are not supported")
+        rig.expect(rig.run(plan, "--transport", "loopback", "--fill", 1, "--replicas"), 1, "is not supported")
+        raise rig.Skip("built without xxhash")
+    report = json.loads(done.out)["plans"][0]
+    assert report["checksummed"] == report["moved"] > 0, report
+    ways = [["--transport", "loopback"]] + ([["--launch", 4]] if rig.has_ucx() else [])
+    for way in ways:
+        said = f"{report['moved']} bytes have the checksums they were sent with"
+        rig.expect(rig.run(plan, *way, "--fill", 1, "--checksum", "--replicas", "--check"), 0, said, " 0 wrong")
+
+
 def keeps_journals(folder):
     plan = rig.make_plan(folder, "a.plan", 2, 3, 6, 10, 11, 6, 2)
     other = rig.make_plan(folder, "b.plan", 3, 2, 6, 10, 11, 6, 2)
     where = os.path.join(folder, "journals")
     ways = [["--transport", "loopback"]] + ([["--launch", 3]] if rig.has_ucx() else [])
     for way in ways:
-        rig.expect(rig.run(plan, *way, "--fill", 1, "--journal", where, "--checksum", "--check"), 0)
+        rig.expect(rig.run(plan, *way, "--fill", 1, "--journal", where, "--check"), 0)
         done = rig.run(plan, "--read-journal", where)
         rig.expect(done, 0, "device 2: ", "done, 6 of 6 rounds finished, 6 begun", "6 buffers (480 bytes) complete", "0 buffers (0 bytes) whole",
                    "journals of 3 of 3 devices: the old side is not whole, the new side is complete")
@@ -457,6 +472,7 @@ rig.main([
     loses_no_results,
     refuses_bad_files,
     refuses_wrong_usage,
+    takes_checksums,
     keeps_journals,
     refuses_a_plan_that_does_not_verify,
     finds_wrong_elements,
