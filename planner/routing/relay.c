@@ -27,6 +27,7 @@ struct relay {
     struct relay_run *runs; /* of the cell at hand */
     size_t task_count;
     struct task *tasks;
+    uint32_t **widest_first; /* by type: indices of its items */
     /* of cells that several nodes need, by device: bytes that holders send at least, and that they would send if no
        gateway sent any on; what they may send */
     uint64_t *entering, *wanted, out_limit;
@@ -199,7 +200,8 @@ static void choose_sources(struct relay *relay, const struct task *task)
 {
     struct route_type *type = &relay->route->types[task->type];
     uint32_t run_count = list_runs(relay, task);
-    for (uint32_t i = 0; i < type->item_count; i++) {
+    for (uint32_t n = 0; n < type->item_count; n++) {
+        uint32_t i = relay->widest_first[task->type][n];
         const struct target target = target_of(relay, task, i);
         bool forwards = relay_can_forward(relay->route, type->items[i]);
         for (uint32_t r = 0; r < run_count; r++) {
@@ -272,7 +274,8 @@ static void finish_sources(struct relay *relay, const struct task *task)
         last = relay->runs[r].kind == RELAY_NEEDY ? r : last;
     }
     double carry = 0.5;
-    for (uint32_t i = 0; needy > 1 && i < type->item_count; i++) {
+    for (uint32_t n = 0; needy > 1 && n < type->item_count; n++) {
+        uint32_t i = relay->widest_first[task->type][n];
         const struct target target = target_of(relay, task, i);
         if (!relay_can_forward(relay->route, type->items[i]))
             continue;
@@ -304,6 +307,32 @@ static bool has_choice(const struct relay *relay, const struct task *task)
     return false;
 }
 
+struct sized_item {
+    uint32_t bytes, index;
+};
+
+static int compare_items(const void *a, const void *b)
+{
+    const struct sized_item *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/** Indices of a type's items, the widest first: what is dealt in turns is then dealt in turns of one size. */
+static uint32_t *list_widest_first(struct arena *arena, const struct route *route, const struct route_type *type)
+{
+    struct sized_item *items = ARENA_NEW(arena, struct sized_item, type->item_count);
+    uint32_t *order = ARENA_NEW(arena, uint32_t, type->item_count);
+    for (uint32_t i = 0; i < type->item_count; i++)
+        items[i] = (struct sized_item){.bytes = route->space->items[type->items[i]].wire_bytes, .index = i};
+    if (type->item_count > 1)
+        qsort(items, type->item_count, sizeof(*items), compare_items);
+    for (uint32_t i = 0; i < type->item_count; i++)
+        order[i] = items[i].index;
+    return order;
+}
+
 static void list_tasks(struct arena *arena, struct relay *relay)
 {
     VEC(struct task) tasks = {0};
@@ -312,6 +341,7 @@ static void list_tasks(struct arena *arena, struct relay *relay)
         uint32_t widest = 0;
         type->sources = ARENA_NEW(arena, uint32_t, (size_t)type->item_count * type->piece_count);
         relay->cells[t] = cells_index(arena, type);
+        relay->widest_first[t] = list_widest_first(arena, relay->route, type);
         for (uint32_t i = 0; i < type->item_count; i++) {
             uint32_t bytes = relay->route->space->items[type->items[i]].wire_bytes;
             widest = bytes > widest ? bytes : widest;
@@ -337,7 +367,8 @@ static void choose_all(struct arena *arena, struct route *route)
     uint32_t devices = route->world->device_count;
     struct relay relay = {.route = route,
                           .cells = ARENA_NEW(arena, struct cells, route->type_count),
-                          .runs = ARENA_NEW(arena, struct relay_run, devices)};
+                          .runs = ARENA_NEW(arena, struct relay_run, devices),
+                          .widest_first = ARENA_NEW(arena, uint32_t *, route->type_count)};
     relay_ports_init(arena, devices, &relay.ports);
     relay.entering = ARENA_NEW(arena, uint64_t, devices);
     relay.wanted = ARENA_NEW(arena, uint64_t, devices);

@@ -121,24 +121,46 @@ static struct cut_cell cut_cell(struct arena *arena, struct route_type *type, co
     return cut;
 }
 
-static void cut_type(struct arena *arena, struct route *route, struct route_type *type, uint64_t part_bytes)
+/** What all types share. */
+struct cutter {
+    struct route *route;
+    uint64_t part_bytes;
+    struct relay_run *runs; /* of the cell at hand */
+};
+
+/** Parts of all cells that must be sent, as count_parts has them. @return false: none can be sent on */
+static bool count_all_parts(const struct cutter *cutter, const struct route_type *type, const struct cells *cells,
+                            uint32_t *parts_out)
+{
+    uint32_t widest = widest_item(cutter->route, type);
+    bool any = false;
+    for (uint32_t c = 0; c < type->cell_count && widest > 0; c++) {
+        const uint32_t *of_cell = &cells->pieces[cells->begin[c]];
+        uint32_t count = cells->begin[c + 1] - cells->begin[c];
+        if (count == 0)
+            continue;
+        uint32_t run_count = relay_list_runs(cutter->route->world, type, of_cell, count, cutter->runs);
+        uint64_t bytes = (uint64_t)type->pieces[of_cell[0]].cell->elements * widest;
+        parts_out[c] = count_parts(cutter->runs, run_count, bytes, cutter->part_bytes);
+        any = any || parts_out[c] > 0;
+    }
+    return any;
+}
+
+/** @return false when the type is left as it was: its pieces cannot come from each other */
+static bool cut_type(struct arena *arena, const struct cutter *cutter, struct route_type *type)
 {
     const struct route_type whole = *type;
     const struct cells cells = cells_index(arena, &whole);
-    uint32_t widest = widest_item(route, &whole);
-    struct relay_run *runs = ARENA_NEW(arena, struct relay_run, route->world->device_count);
-    struct cut_cell *cuts = ARENA_NEW(arena, struct cut_cell, whole.cell_count);
+    uint32_t *parts = ARENA_NEW(arena, uint32_t, whole.cell_count);
     VEC(struct route_piece) pieces = {0};
+    if (!count_all_parts(cutter, &whole, &cells, parts))
+        return false;
+    struct cut_cell *cuts = ARENA_NEW(arena, struct cut_cell, whole.cell_count);
     type->cell_count = 0;
     for (uint32_t c = 0; c < whole.cell_count; c++) {
-        const uint32_t *of_cell = &cells.pieces[cells.begin[c]];
-        uint32_t count = cells.begin[c + 1] - cells.begin[c];
-        if (count == 0)
-            continue;
-        const struct route_cell *cell = whole.pieces[of_cell[0]].cell;
-        uint32_t run_count = relay_list_runs(route->world, &whole, of_cell, count, runs);
-        uint64_t bytes = (uint64_t)cell->elements * widest;
-        cuts[c] = cut_cell(arena, type, cell, widest > 0 ? count_parts(runs, run_count, bytes, part_bytes) : 0);
+        if (cells.begin[c] < cells.begin[c + 1])
+            cuts[c] = cut_cell(arena, type, whole.pieces[cells.pieces[cells.begin[c]]].cell, parts[c]);
     }
     for (uint32_t p = 0; p < whole.piece_count; p++) {
         const struct cut_cell *cut = &cuts[whole.pieces[p].cell->number];
@@ -151,17 +173,19 @@ static void cut_type(struct arena *arena, struct route *route, struct route_type
     }
     type->pieces = pieces.items;
     type->piece_count = (uint32_t)pieces.count;
+    return true;
 }
 
 void relay_cut_cells(struct arena *arena, struct route *route, uint64_t part_bytes)
 {
     struct spreader spreader;
+    struct cutter cutter = {.route = route,
+                            .part_bytes = part_bytes,
+                            .runs = ARENA_NEW(arena, struct relay_run, route->world->device_count)};
     spreader_init(arena, route->world->device_count, &spreader);
     for (uint32_t t = 0; t < route->type_count; t++) {
         struct route_type *type = &route->types[t];
-        if (type->piece_count == 0)
-            continue;
-        cut_type(arena, route, type, part_bytes);
-        spread_pieces(arena, &spreader, type);
+        if (type->piece_count > 0 && cut_type(arena, &cutter, type))
+            spread_pieces(arena, &spreader, type);
     }
 }

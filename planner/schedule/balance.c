@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "schedule/loads.h"
+#include "schedule/twins.h"
 
 /** Powers of the load in the measure of unevenness, as numbers of squarings: low ones spread, high ones flatten. */
 enum { SPREAD = 1, EVEN = 3, FLAT = 4 };
@@ -21,11 +22,13 @@ static const struct {
 #define MOST_ROUNDS       4096u
 #define ROUND_TRIES       8
 #define NO_ROUND          UINT32_MAX
-#define WINDOW_SHARE      16 /* of the rounds: how far from its place a unit may go, either way */
-#define CHUNKS_PER_ROUND  64
-#define MOST_LOADS        5000000u /* of units that are made smaller */
-#define WORK_PER_PASS     4e9      /* loads times rounds: later passes are left out beyond it */
-#define WORK_OF_LAST      2e7      /* the same of passes that rarely find anything better: those behind the second */
+#define WINDOW_SHARE      16        /* of the rounds: how far from its place a unit may go, either way */
+#define CHUNKS_PER_ROUND  16        /* of the busiest device, at least */
+#define MOST_CHUNKS       64        /* the same where few units are dealt to a round: each must fit well */
+#define FEW_UNITS         1024      /* of a round: with fewer of them, more chunks */
+#define MOST_LOADS        20000000u /* of units that are made smaller */
+#define WORK_PER_PASS     4e9       /* loads times rounds: later passes are left out beyond it */
+#define WORK_OF_LAST      2e7       /* the same of passes that rarely find anything better: those behind the second */
 
 struct balance {
     const struct problem *problem;
@@ -451,7 +454,8 @@ static uint64_t fine_chunk(const struct balance *balance, uint64_t chunk_bytes)
     uint64_t staged = 0;
     for (uint32_t d = 0; d < balance->problem->route->world->device_count; d++)
         staged = loads->staged[d] > staged ? loads->staged[d] : staged;
-    uint64_t fine = staged / balance->rounds / CHUNKS_PER_ROUND + 1;
+    uint64_t chunks = loads->unit_count / balance->rounds < FEW_UNITS ? MOST_CHUNKS : CHUNKS_PER_ROUND;
+    uint64_t fine = staged / balance->rounds / chunks + 1;
     if (most_stages(balance->problem) == 1 || fine >= chunk_bytes)
         return chunk_bytes;
     uint64_t least = (uint64_t)((double)chunk_bytes * loads->begin[loads->unit_count] / MOST_LOADS) + 1;
@@ -475,6 +479,7 @@ static void build(struct arena *scratch, void *context)
         balance.loads = loads_build(scratch, work->problem, chunk_bytes);
         find_limits(scratch, &balance, &options);
     }
+    balance.loads = twins_drop(scratch, work->problem, balance.loads);
     list_order(scratch, &balance);
     balance.place = find_places(scratch, work->problem, balance.loads);
     struct rounds rounds = {.depth = options.depth, .hold_old = options.hold_old};

@@ -176,6 +176,8 @@ static bool type_fills_kept(const struct route *route, const struct route_type *
 
 static void find_maxima(struct problem *problem)
 {
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        problem->piece_count += problem->route->types[problem->jobs[j].type].piece_count;
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         const struct problem_device *device = &problem->devices[d];
         uint64_t larger = device->from > device->to ? device->from : device->to;

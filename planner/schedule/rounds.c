@@ -5,8 +5,9 @@
 
 #include "schedule/walk.h"
 
-#define FEW_SLICES 512u  /* of all pieces of a job */
-#define FEW_STAGED 8192u /* the same where some are sent on: one device then has many of them, of one spread */
+#define FEW_SLICES  512u        /* of all pieces of a job */
+#define MOST_STAGED 8192u       /* the same where some are sent on: one device then has many of them, of one spread */
+#define STAGED_WORK 1000000000u /* that many times the pieces of all jobs: in a large plan, slices are dear */
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -18,6 +19,15 @@ static uint32_t at_least_one(uint64_t count, uint64_t most)
     return count < 1 ? 1 : count > most ? (uint32_t)most : (uint32_t)count;
 }
 
+/** Slices of all pieces of a job up to which all are sliced. */
+static uint64_t few_slices(const struct problem *problem, const struct job *job)
+{
+    uint64_t few = STAGED_WORK / (problem->piece_count + 1);
+    if (job->stages == 1 || few < FEW_SLICES)
+        return FEW_SLICES;
+    return few < MOST_STAGED ? few : MOST_STAGED;
+}
+
 /**
  * Slices of every piece load all ports alike, and are taken while they are few. Beyond that, as few slices as
  * a single piece needs, and as many groups of pieces as the busiest device asks for.
@@ -26,7 +36,7 @@ struct chunking rounds_cut_job(const struct problem *problem, const struct job *
 {
     uint32_t pieces = problem->route->types[job->type].piece_count;
     uint64_t chunks = ceil_div(job->traffic, chunk_bytes);
-    if (chunks * pieces <= (job->stages > 1 ? FEW_STAGED : FEW_SLICES))
+    if (chunks * pieces <= few_slices(problem, job))
         return (struct chunking){.groups = 1, .slices = at_least_one(chunks, ROUNDS_MAX_SLICES), .stages = job->stages};
     struct chunking chunking = {.slices = at_least_one(ceil_div(job->largest, chunk_bytes), ROUNDS_MAX_SLICES),
                                 .stages = job->stages};

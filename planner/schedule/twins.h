@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHUNT_PLANNER_TWINS_H
+#define SHUNT_PLANNER_TWINS_H
+
+/**
+ * Twins are devices of which every unit asks the same. Whatever round units go to, their ports have the same loads
+ * in it, so that rounds that are balanced for one of them are balanced for all: thousands of replicas cost no more
+ * than one does.
+ */
+
+#include "schedule/loads.h"
+
+/** The same loads, of the first of all twins alone. Totals are those of all devices. */
+const struct loads *twins_drop(struct arena *arena, const struct problem *problem, const struct loads *all);
+
+#endif
