@@ -2,14 +2,17 @@
 #include "routing/relay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "routing/figures.h"
 #include "routing/relay_cells.h"
 #include "routing/relay_ports.h"
+#include "routing/relay_quota.h"
 #include "routing/sources.h"
 
 #define WORTH      0.98 /* the busiest port must get down to this share: relaying takes more rounds */
 #define PARTS      32   /* of what a port carries at best: so large a cell may be */
+#define NEAR       1.01 /* so near to what no plan beats, sources that take turns are good enough */
 #define UNSUPPLIED UINT32_MAX
 
 /** A cell, with what tells in which order they choose. */
@@ -32,6 +35,9 @@ struct relay {
        gateway sent any on; what they may send */
     uint64_t *entering, *wanted, out_limit;
     uint64_t *sent; /* by device: what it sends at least, over the network */
+    /* by device: what it should still send of the class at hand, over the network; NULL where devices take turns */
+    int64_t *left;
+    bool by_quota;
 };
 
 /** One item of the cell at hand. */
@@ -89,20 +95,28 @@ static uint32_t choose_gateway(const struct relay *relay, const struct route_typ
     return run->pieces[best];
 }
 
-/** The holder that has sent least over the network, with `more` bytes by device (NULL: none). */
+/** The holder that has sent least over the network, with `more` bytes by device. */
 static uint32_t choose_holder(const struct relay *relay, const struct route_piece *piece, const uint64_t *more)
 {
     uint32_t best = piece->candidates[0];
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < piece->candidate_count; i++) {
         uint32_t holder = piece->candidates[i];
-        uint64_t sent = relay->ports.net_out[holder] + (more != NULL ? more[holder] : 0);
+        uint64_t sent = relay->ports.net_out[holder] + more[holder];
         if (sent < least) {
             best = holder;
             least = sent;
         }
     }
     return best;
+}
+
+/** Whether a device should send before another one: it is further behind its quota, or has sent less. */
+static bool is_ahead(const struct relay *relay, uint32_t a, uint32_t b)
+{
+    if (relay->left != NULL && relay->left[a] != relay->left[b])
+        return relay->left[a] > relay->left[b];
+    return relay->ports.net_out[a] < relay->ports.net_out[b];
 }
 
 /** Bring a run's gateway its piece, and from there the others theirs. */
@@ -112,6 +126,8 @@ static void supply_run(struct relay *relay, const struct target *target, const s
     uint32_t device = target->type->pieces[gateway].taker;
     target->sources[gateway] = route_at(source, stage);
     relay->ports.net_out[source] += target->bytes;
+    if (relay->left != NULL)
+        relay->left[source] -= (int64_t)target->bytes;
     for (uint32_t i = 0; i < run->count; i++) {
         if (run->pieces[i] != gateway)
             set_source(relay, target, run->pieces[i], device, stage + 1);
@@ -128,15 +144,15 @@ static uint32_t find_waiting(const struct target *target, const struct relay_run
     return UNSUPPLIED;
 }
 
-/** The run that waits for its source and whose gateway has sent least over the network; UNSUPPLIED: none waits. */
+/** The run that waits for its source and whose gateway should send on first; UNSUPPLIED: none waits. */
 static uint32_t choose_waiting(const struct relay *relay, const struct target *target, uint32_t run_count)
 {
     const struct route_piece *pieces = target->type->pieces;
     uint32_t best = UNSUPPLIED, best_piece = 0;
     for (uint32_t r = 0; r < run_count; r++) {
         uint32_t piece = find_waiting(target, &relay->runs[r]);
-        if (piece == UNSUPPLIED || (best != UNSUPPLIED && relay->ports.net_out[pieces[piece].taker] >=
-                                                              relay->ports.net_out[pieces[best_piece].taker]))
+        if (piece == UNSUPPLIED ||
+            (best != UNSUPPLIED && !is_ahead(relay, pieces[piece].taker, pieces[best_piece].taker)))
             continue;
         best = r;
         best_piece = piece;
@@ -147,7 +163,11 @@ static uint32_t choose_waiting(const struct relay *relay, const struct target *t
 static void supply_from_holder(struct relay *relay, const struct target *target, const struct relay_run *run)
 {
     uint32_t gateway = find_waiting(target, run);
-    supply_run(relay, target, run, gateway, choose_holder(relay, &target->type->pieces[gateway], NULL), 0);
+    const struct route_piece *piece = &target->type->pieces[gateway];
+    uint32_t holder = piece->candidates[0];
+    for (uint32_t i = 1; i < piece->candidate_count; i++)
+        holder = is_ahead(relay, piece->candidates[i], holder) ? piece->candidates[i] : holder;
+    supply_run(relay, target, run, gateway, holder, 0);
 }
 
 /** What the holders of a cell send, if each does its share. */
@@ -158,7 +178,7 @@ static void count_wanted(struct relay *relay, const struct route_piece *piece, u
         relay->wanted[piece->candidates[i]] += bytes * (needy - 1) / piece->candidate_count;
 }
 
-/** Choose the gateways of all runs that need one. That of a single run is supplied at once. */
+/** Choose the gateways of all runs that need one. That of a single run is supplied at once, unless quotas say by whom. */
 static void enter_nodes(struct relay *relay, const struct target *target, uint32_t run_count)
 {
     uint32_t needy = 0, last = 0;
@@ -172,7 +192,7 @@ static void enter_nodes(struct relay *relay, const struct target *target, uint32
         needy++;
         last = r;
     }
-    if (needy == 1)
+    if (needy == 1 && !relay->by_quota)
         supply_from_holder(relay, target, &relay->runs[last]);
     else if (needy > 1)
         count_wanted(relay, &target->type->pieces[relay->runs[last].pieces[0]], target->bytes, needy);
@@ -216,7 +236,7 @@ static void choose_sources(struct relay *relay, const struct task *task)
     }
 }
 
-/** The gateway that has received the cell from a holder and has sent least over the network; UNSUPPLIED: none. */
+/** The gateway that has received the cell from a holder and should send on first; UNSUPPLIED: none. */
 static uint32_t choose_forwarder(const struct relay *relay, const struct target *target, uint32_t run_count)
 {
     uint32_t best = UNSUPPLIED;
@@ -227,7 +247,7 @@ static uint32_t choose_forwarder(const struct relay *relay, const struct target 
         for (uint32_t i = 0; i < run->count; i++) {
             uint32_t source = target->sources[run->pieces[i]], taker = target->type->pieces[run->pieces[i]].taker;
             bool first = source >> ROUTE_STAGE_SHIFT == 0;
-            if (first && (best == UNSUPPLIED || relay->ports.net_out[taker] < relay->ports.net_out[best]))
+            if (first && (best == UNSUPPLIED || is_ahead(relay, taker, best)))
                 best = taker;
         }
     }
@@ -263,6 +283,14 @@ static void supply_nodes(struct relay *relay, const struct target *target, uint3
         if (gateway != UNSUPPLIED)
             supply_run(relay, target, run, gateway, choose_forwarder(relay, target, run_count), 1);
     }
+}
+
+static uint32_t count_needy(const struct relay *relay, uint32_t run_count)
+{
+    uint32_t needy = 0;
+    for (uint32_t r = 0; r < run_count; r++)
+        needy += relay->runs[r].kind == RELAY_NEEDY;
+    return needy;
 }
 
 static void finish_sources(struct relay *relay, const struct task *task)
@@ -362,13 +390,162 @@ static void list_tasks(struct arena *arena, struct relay *relay)
         qsort(tasks.items, tasks.count, sizeof(*tasks.items), compare_tasks);
 }
 
-static void choose_all(struct arena *arena, struct route *route)
+/* ---- quotas ----------------------------------------------------------------------- */
+
+/** Classes of cells that must enter nodes, and the tasks of each. */
+struct quota_tasks {
+    uint32_t count;
+    struct relay_class *classes;
+    uint32_t *begin; /* by class: its tasks are those from begin[c] to begin[c + 1] */
+    uint32_t *tasks;
+};
+
+/** By type and cell: 1 + its class; 0: nothing of it must be sent. */
+static uint32_t **index_classes(struct arena *arena, const struct route *route, const struct classes *classes)
+{
+    uint32_t **class_of = ARENA_NEW(arena, uint32_t *, route->type_count);
+    for (uint32_t t = 0; t < route->type_count; t++)
+        class_of[t] = ARENA_NEW(arena, uint32_t, route->types[t].cell_count);
+    for (uint32_t c = 0; c < classes->count; c++) {
+        for (uint32_t i = 0; i < classes->classes[c].cell_count; i++) {
+            const struct class_cell *cell = &classes->classes[c].cells[i];
+            class_of[cell->type][route->types[cell->type].pieces[cell->pieces[0]].cell->number] = 1 + c;
+        }
+    }
+    return class_of;
+}
+
+/** Bytes of a task's cell in all items that may be sent on. */
+static uint64_t forwarded_bytes(const struct relay *relay, const struct task *task)
+{
+    const struct route_type *type = &relay->route->types[task->type];
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < type->item_count; i++) {
+        if (relay_can_forward(relay->route, type->items[i]))
+            bytes += target_of(relay, task, i).bytes;
+    }
+    return bytes;
+}
+
+/** The holders of a cell and the takers of all runs that need it. */
+static void list_senders(struct arena *arena, const struct relay *relay, const struct task *task, uint32_t run_count,
+                         struct relay_class *class)
+{
+    const struct route_type *type = &relay->route->types[task->type];
+    uint32_t total = 0;
+    for (uint32_t r = 0; r < run_count; r++)
+        total += relay->runs[r].kind == RELAY_NEEDY ? relay->runs[r].count : 0;
+    uint32_t *senders = NULL;
+    for (uint32_t r = 0; r < run_count; r++) {
+        const struct relay_run *run = &relay->runs[r];
+        const struct route_piece *piece = &type->pieces[run->pieces[0]];
+        if (run->kind != RELAY_NEEDY)
+            continue;
+        if (senders == NULL) {
+            senders = ARENA_NEW(arena, uint32_t, piece->candidate_count + total);
+            memcpy(senders, piece->candidates, piece->candidate_count * sizeof(*senders));
+            class->holder_count = class->sender_count = piece->candidate_count;
+        }
+        class->needy++;
+        for (uint32_t i = 0; i < run->count; i++)
+            senders[class->sender_count++] = type->pieces[run->pieces[i]].taker;
+    }
+    class->senders = senders;
+    class->quota = ARENA_NEW(arena, int64_t, class->sender_count);
+}
+
+/** Sort the tasks that must enter nodes by their classes, in the order in which these have the first. */
+static void sort_tasks(struct arena *arena, struct relay *relay, struct quota_tasks *sorted)
+{
+    struct classes classes;
+    classes_build(arena, relay->route, &classes);
+    uint32_t **class_of = index_classes(arena, relay->route, &classes);
+    uint32_t *number = ARENA_NEW(arena, uint32_t, (size_t)classes.count + 1); /* 1 + place in sorted->classes */
+    uint32_t *place = ARENA_NEW(arena, uint32_t, relay->task_count);          /* by task, likewise */
+    *sorted = (struct quota_tasks){.classes = ARENA_NEW(arena, struct relay_class, classes.count),
+                                   .begin = ARENA_NEW(arena, uint32_t, (size_t)classes.count + 2),
+                                   .tasks = ARENA_NEW(arena, uint32_t, relay->task_count)};
+    for (size_t i = 0; i < relay->task_count; i++) {
+        const struct task *task = &relay->tasks[i];
+        uint32_t class = class_of[task->type][task->cell], run_count = list_runs(relay, task);
+        uint64_t bytes = class > 0 && count_needy(relay, run_count) > 0 ? forwarded_bytes(relay, task) : 0;
+        if (bytes == 0)
+            continue;
+        if (number[class] == 0) {
+            list_senders(arena, relay, task, run_count, &sorted->classes[sorted->count]);
+            number[class] = ++sorted->count;
+        }
+        place[i] = number[class];
+        sorted->classes[place[i] - 1].bytes += bytes;
+        sorted->begin[place[i] + 1]++;
+    }
+    uint32_t *next = sorted->begin + 1;
+    for (uint32_t c = 0; c < sorted->count; c++)
+        next[c + 1] += next[c];
+    for (size_t i = 0; i < relay->task_count; i++) {
+        if (place[i] > 0)
+            sorted->tasks[next[place[i] - 1]++] = (uint32_t)i;
+    }
+}
+
+/** Supply all runs of a class so that its senders keep to their quotas. */
+static void supply_class(struct relay *relay, const struct relay_class *class, const uint32_t *tasks, uint32_t count)
+{
+    double carry = 0.5, share = 0;
+    for (uint32_t s = 0; s < class->sender_count; s++) {
+        relay->left[class->senders[s]] = class->quota[s];
+        share += s < class->holder_count ? (double)class->quota[s] / (double)class->bytes : 0;
+    }
+    for (uint32_t t = 0; t < count; t++) {
+        const struct task *task = &relay->tasks[tasks[t]];
+        struct route_type *type = &relay->route->types[task->type];
+        uint32_t run_count = list_runs(relay, task);
+        for (uint32_t n = 0; n < type->item_count; n++) {
+            uint32_t i = relay->widest_first[task->type][n];
+            const struct target target = target_of(relay, task, i);
+            if (!relay_can_forward(relay->route, type->items[i]))
+                continue;
+            carry += share;
+            uint32_t direct = carry < 1 ? 1 : carry > class->needy ? class->needy : (uint32_t)carry;
+            carry -= direct;
+            supply_nodes(relay, &target, run_count, direct);
+        }
+    }
+}
+
+static void choose_by_quota(struct arena *arena, struct relay *relay, double start)
+{
+    struct quota_tasks sorted;
+    sort_tasks(arena, relay, &sorted);
+    relay_quota_find(arena, relay->route->world, sorted.classes, sorted.count, relay->ports.net_out, start);
+    relay->left = ARENA_NEW(arena, int64_t, relay->route->world->device_count);
+    for (uint32_t c = 0; c < sorted.count; c++)
+        supply_class(relay, &sorted.classes[c], &sorted.tasks[sorted.begin[c]], sorted.begin[c + 1] - sorted.begin[c]);
+}
+
+/* ---- all of it ---------------------------------------------------------------------- */
+
+static void choose_in_turns(struct relay *relay)
+{
+    uint32_t devices = relay->route->world->device_count;
+    /* what no choice of sources avoids: all that enters nodes, and once what leaves those that have it */
+    for (uint32_t d = 0; d < devices; d++)
+        relay->sent[d] = relay->ports.net_out[d] + relay->entering[d];
+    uint64_t in = relay_ports_most(relay->ports.net_in, devices), out = relay_ports_most(relay->sent, devices);
+    relay->out_limit = in > out ? in : out;
+    for (size_t i = 0; i < relay->task_count; i++)
+        finish_sources(relay, &relay->tasks[i]);
+}
+
+/** @param start  seconds that no routes are faster than; by quota alone */
+static void choose_all(struct arena *arena, struct route *route, bool by_quota, double start)
 {
     uint32_t devices = route->world->device_count;
     struct relay relay = {.route = route,
                           .cells = ARENA_NEW(arena, struct cells, route->type_count),
                           .runs = ARENA_NEW(arena, struct relay_run, devices),
-                          .widest_first = ARENA_NEW(arena, uint32_t *, route->type_count)};
+                          .widest_first = ARENA_NEW(arena, uint32_t *, route->type_count),
+                          .by_quota = by_quota};
     relay_ports_init(arena, devices, &relay.ports);
     relay.entering = ARENA_NEW(arena, uint64_t, devices);
     relay.wanted = ARENA_NEW(arena, uint64_t, devices);
@@ -376,13 +553,23 @@ static void choose_all(struct arena *arena, struct route *route)
     list_tasks(arena, &relay);
     for (size_t i = 0; i < relay.task_count; i++)
         choose_sources(&relay, &relay.tasks[i]);
-    /* what no choice of sources avoids: all that enters nodes, and once what leaves those that have it */
-    for (uint32_t d = 0; d < devices; d++)
-        relay.sent[d] = relay.ports.net_out[d] + relay.entering[d];
-    uint64_t in = relay_ports_most(relay.ports.net_in, devices), out = relay_ports_most(relay.sent, devices);
-    relay.out_limit = in > out ? in : out;
-    for (size_t i = 0; i < relay.task_count; i++)
-        finish_sources(&relay, &relay.tasks[i]);
+    if (by_quota)
+        choose_by_quota(arena, &relay, start);
+    else
+        choose_in_turns(&relay);
+}
+
+/** Choose by quotas, and keep what is better. @return seconds of the busiest port */
+static double try_quotas(struct arena *arena, struct route *route, double seconds)
+{
+    uint32_t **before = ARENA_NEW(arena, uint32_t *, route->type_count);
+    for (uint32_t t = 0; t < route->type_count; t++)
+        before[t] = route->types[t].sources;
+    choose_all(arena, route, true, route->figures.lower_bound_seconds);
+    double other = relay_route_seconds(arena, route);
+    for (uint32_t t = 0; t < route->type_count && other >= seconds; t++)
+        route->types[t].sources = before[t];
+    return other < seconds ? other : seconds;
 }
 
 struct route *relay_build(struct arena *arena, const struct route *direct)
@@ -399,8 +586,11 @@ struct route *relay_build(struct arena *arena, const struct route *direct)
         route->types[t] = direct->types[t];
     double carried = least * machine->inter_node / PARTS;
     relay_cut_cells(arena, route, carried < 1 ? 1 : (uint64_t)carried);
-    choose_all(arena, route);
-    if (relay_route_seconds(arena, route) > WORTH * seconds)
+    choose_all(arena, route, false, 0);
+    double relayed = relay_route_seconds(arena, route);
+    if (relayed > NEAR * least)
+        relayed = try_quotas(arena, route, relayed);
+    if (relayed > WORTH * seconds)
         return NULL;
     route_figures_recount(arena, route);
     return route;

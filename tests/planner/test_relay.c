@@ -34,6 +34,8 @@ static const struct {
     {"replicas in new nodes", "parallel: {tp: 4}", "parallel: {dp: 12}", 1.10, 3, NULL},
     {"replicas in old nodes", "parallel: {tp: 4, pp: 2}", "parallel: {dp: 8}", 1.10, 2, NULL},
     {"one replica becomes three", "parallel: {tp: 4}", "parallel: {tp: 4, dp: 3}", 1.10, 2, NULL},
+    {"holders that are gateways", "parallel: {tp: 4, pp: 4}\nstate: {param: bf16, " ADAM "}",
+     "parallel: {tp: 4, pp: 4, dp: 3}\nstate: {param: bf16, " ADAM "}", 1.45, 2, NULL},
     {"weights from masters", "parallel: {tp: 4}\nstate: {param: bf16, " ADAM "}",
      "parallel: {dp: 8}\nshard: {rule: megatron}\nstate: {param: from-master, " ADAM "}", 1.50, 2, NULL},
     {"weights narrowed", "parallel: {tp: 4}\nstate: {param: fp32, momentum: fp32}",
