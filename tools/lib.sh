@@ -148,7 +148,9 @@ configure() {
     shift 2
     [ -z "$toolkit" ] || set -- "-Dtoolkit=$toolkit" "$@"
     if [ -f "$root/$folder/build.ninja" ]; then
-        logged "$name-setup" meson configure "$root/$folder" "$@"
+        # one that is older than an option learns of it when it is set up again
+        meson configure "$root/$folder" "$@" >/dev/null 2>&1 </dev/null ||
+            logged "$name-setup" meson setup --reconfigure "$root/$folder" "$root" "$@"
     else
         logged "$name-setup" meson setup "$root/$folder" "$root" "$@"
     fi
