@@ -6,7 +6,7 @@
 #include "routing/pool_types.h"
 #include "routing/spread.h"
 
-#define WORTH       0.98    /* the busiest port must get down to this share: it takes more rounds */
+#define WORTH       0.9     /* the busiest port must get down to this share: it takes more rounds, and time to plan */
 #define MOST_PIECES 2000000 /* of all items: beyond it, finding the shares of every piece takes too long */
 
 /** A route whose types are being replaced by ones of which every item has the same sources. */
