@@ -27,6 +27,7 @@ static const struct {
 #define MOST_CHUNKS       64        /* the same where few units are dealt to a round: each must fit well */
 #define FEW_UNITS         1024      /* of a round: with fewer of them, more chunks */
 #define MOST_LOADS        20000000u /* of units that are made smaller */
+#define WORTH_CUTTING     0.8       /* share of the size of chunks */
 #define WORK_PER_PASS     4e9       /* loads times rounds: later passes are left out beyond it */
 #define WORK_OF_LAST      2e7       /* the same of passes that rarely find anything better: those behind the second */
 
@@ -474,7 +475,7 @@ static void build(struct arena *scratch, void *context)
     find_limits(scratch, &balance, &options);
     balance.rounds = least_rounds(&balance) * (options.hold_old ? 1 : options.round_factor);
     uint64_t chunk_bytes = fine_chunk(&balance, options.chunk_bytes);
-    if (chunk_bytes < options.chunk_bytes) {
+    if ((double)chunk_bytes < WORTH_CUTTING * (double)options.chunk_bytes) {
         options.chunk_bytes = chunk_bytes;
         balance.loads = loads_build(scratch, work->problem, chunk_bytes);
         find_limits(scratch, &balance, &options);
