@@ -4,36 +4,61 @@
 #include <math.h>
 
 #include "schedule/pairs.h"
+#include "schedule/ports.h"
+#include "schedule/walk.h"
 
-/** Payload of one device over the whole move. */
-struct device_sums {
-    uint64_t node_out, node_in, net_out, net_in, packed, copied, unpacked;
+/** What the whole move asks of every device. */
+struct totals {
+    struct ports ports;
+    uint32_t *messages; /* by device: distinct pairs */
+    uint64_t *longest;  /* by device: most bytes between it and one device of another node */
 };
-
-static void add_job(const struct problem *problem, const struct job *job, struct device_sums *sums)
-{
-    const struct route *route = problem->route;
-    const struct route_type *type = &route->types[job->type];
-    const struct world_device *devices = route->world->devices;
-    uint64_t new_bytes = route->space->items[job->item].elem_bytes[SPACE_TO];
-    for (uint32_t p = 0; p < type->piece_count; p++) {
-        uint32_t source = route_source(type, job->index, p), taker = type->pieces[p].taker;
-        uint64_t elements = (uint64_t)type->pieces[p].cell->elements, bytes = elements * job->elem_bytes;
-        if (source == taker) {
-            sums[taker].copied += elements * new_bytes;
-            continue;
-        }
-        bool inside = devices[source].node == devices[taker].node;
-        *(inside ? &sums[source].node_out : &sums[source].net_out) += bytes;
-        *(inside ? &sums[taker].node_in : &sums[taker].net_in) += bytes;
-        sums[source].packed += bytes;
-        sums[taker].unpacked += type->pieces[p].passing ? bytes : elements * new_bytes;
-    }
-}
 
 static double most(double a, double b)
 {
     return a > b ? a : b;
+}
+
+/** Bytes between two devices of different nodes, however many messages they are sent in. */
+static void raise_longest(struct arena *arena, struct totals *totals, struct pairs *pairs, const struct port_use *use)
+{
+    const struct world_device *devices = totals->ports.world->devices;
+    uint64_t bytes = pairs_extend(arena, pairs, use->source, use->taker, 0, use->wire);
+    totals->messages[use->source] += bytes == use->wire;
+    totals->messages[use->taker] += bytes == use->wire;
+    if (devices[use->source].node == devices[use->taker].node)
+        return;
+    if (bytes > totals->longest[use->source])
+        totals->longest[use->source] = bytes;
+    if (bytes > totals->longest[use->taker])
+        totals->longest[use->taker] = bytes;
+}
+
+static void add_job(struct arena *arena, struct walk *walk, uint32_t j, struct pairs *pairs, struct totals *totals)
+{
+    const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1, .stages = 1}};
+    struct port_use use;
+    walk_unit(arena, walk, &whole);
+    for (uint32_t i = 0; i < walk->count; i++) {
+        if (!ports_piece(walk, walk_piece(walk, i), &use))
+            continue;
+        ports_add(arena, &totals->ports, &use);
+        if (use.source != use.taker)
+            raise_longest(arena, totals, pairs, &use);
+    }
+}
+
+static void sum_jobs(struct arena *arena, const struct problem *problem, struct totals *totals)
+{
+    uint32_t devices = problem->route->world->device_count;
+    struct pairs pairs = {0};
+    struct walk walk;
+    walk_init(arena, problem, &walk);
+    ports_init(arena, problem, &totals->ports);
+    totals->messages = ARENA_NEW(arena, uint32_t, devices);
+    totals->longest = ARENA_NEW(arena, uint64_t, devices);
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        add_job(arena, &walk, j, &pairs, totals);
 }
 
 /** Staging that a device may have: what is asked for, or what the cap leaves. */
@@ -45,64 +70,75 @@ static double staging_of(const struct problem *problem, uint32_t device)
     return (double)(left < problem->staging ? left : problem->staging);
 }
 
+/** Seconds of a device over the whole move, by what bounds a round; messages apart. */
+struct device_seconds {
+    double link, pool, before, behind;
+    double traffic; /* bytes through its staging */
+};
+
+static struct device_seconds seconds_of(const struct totals *totals, uint32_t device)
+{
+    const struct ports *ports = &totals->ports;
+    double seconds[PORT_KINDS];
+    struct device_seconds sum = {.link = (double)totals->longest[device] * ports_rates(ports, device)->message};
+    for (uint32_t kind = 0; kind < PORT_KINDS; kind++) {
+        uint32_t port = device * PORT_KINDS + kind;
+        seconds[kind] = ports_seconds(ports, port);
+        sum.traffic += port_is_wire(port) ? (double)ports->bytes[port] : 0;
+        sum.link = port_is_wire(port) ? most(sum.link, seconds[kind]) : sum.link;
+    }
+    sum.pool = most(seconds[PORT_POOL_OUT], seconds[PORT_POOL_IN]);
+    sum.before = most(seconds[PORT_PACK] + seconds[PORT_COPY], most(seconds[PORT_HOST_READ], seconds[PORT_HOST_COPY]));
+    sum.behind = most(seconds[PORT_UNPACK], seconds[PORT_HOST_WRITE]);
+    return sum;
+}
+
+/** Seconds and rounds of one depth; what comes before groups and behind them is each of the device with most of it. */
+struct depth_bound {
+    double wire, before, behind, rounds;
+};
+
+static void raise_depth(struct depth_bound *bound, const struct device_seconds *own, double messages, double rounds)
+{
+    bound->wire = most(bound->wire, most(own->link + messages, own->pool));
+    bound->before = most(bound->before, own->before);
+    bound->behind = most(bound->behind, own->behind);
+    bound->rounds = most(bound->rounds, rounds);
+}
+
+static void raise_bounds(const struct problem *problem, uint32_t device, const struct totals *totals,
+                         struct depth_bound *one, struct depth_bound *two)
+{
+    const struct device_seconds own = seconds_of(totals, device);
+    double message_seconds = problem->route->world->cluster->message_seconds, staging = staging_of(problem, device);
+    double rounds = own.traffic > 0 && staging > 0 ? ceil(own.traffic / staging) : 0,
+           both = most(2 * rounds - 1, rounds);
+    double messages = totals->messages[device];
+    raise_depth(one, &own, most(messages, rounds) * message_seconds, rounds);
+    raise_depth(two, &own, most(messages, both) * message_seconds, both);
+}
+
 struct bound_work {
     const struct problem *problem;
     struct rounds_bound bound;
 };
 
-/** Seconds and rounds of one depth: `wire` and `copies` are of the device with most of each, one after the other. */
-struct depth_bound {
-    double seconds, copies, rounds;
-};
-
-/** Seconds of a device over the whole move. */
-struct device_seconds {
-    double wire, copies;
-};
-
-static struct device_seconds seconds_of(const struct cfg_machine *machine, const struct device_sums *sums)
-{
-    return (struct device_seconds){
-        .wire = most(most((double)sums->node_out, (double)sums->node_in) / machine->intra_node,
-                     most((double)sums->net_out, (double)sums->net_in) / machine->inter_node),
-        .copies = (double)sums->packed / machine->pack + (double)sums->copied / machine->copy +
-                  (double)sums->unpacked / machine->unpack};
-}
-
-static void raise_bounds(const struct problem *problem, uint32_t device, const struct device_sums *sums,
-                         uint32_t messages, struct depth_bound *one, struct depth_bound *two)
-{
-    const struct world *world = problem->route->world;
-    const struct device_seconds own = seconds_of(world_machine(world, device), sums);
-    double message_seconds = world->cluster->message_seconds, staging = staging_of(problem, device);
-    double traffic = (double)(sums->node_out + sums->node_in) + (double)(sums->net_out + sums->net_in);
-    double rounds = traffic > 0 && staging > 0 ? ceil(traffic / staging) : 0, both = most(2 * rounds - 1, rounds);
-    one->rounds = most(one->rounds, rounds);
-    two->rounds = most(two->rounds, both);
-    one->seconds = most(one->seconds, own.wire + own.copies + most(messages, rounds) * message_seconds);
-    two->seconds = most(two->seconds, own.wire + most(messages, both) * message_seconds);
-    two->copies = most(two->copies, own.copies);
-}
-
+/**
+ * With one slot, groups and copies follow each other. With two, the time of a round is the most of its group and of the
+ * copies beside it: so all groups together, or all copies, whichever takes longer.
+ */
 static void compute(struct arena *scratch, void *context)
 {
     struct bound_work *work = context;
     const struct problem *problem = work->problem;
-    uint32_t devices = problem->route->world->device_count;
-    struct device_sums *sums = ARENA_NEW(scratch, struct device_sums, devices);
-    uint32_t *messages = ARENA_NEW(scratch, uint32_t, devices);
-    struct pairs pairs = {0};
+    struct totals totals;
     struct depth_bound one = {0}, two = {0};
-    for (uint32_t j = 0; j < problem->job_count; j++) {
-        const struct unit whole = {.job = j, .chunking = {.groups = 1, .slices = 1, .stages = 1}};
-        add_job(problem, &problem->jobs[j], sums);
-        pairs_add_unit(scratch, &pairs, problem, &whole, 0, messages);
-    }
-    for (uint32_t d = 0; d < devices; d++)
-        raise_bounds(problem, d, &sums[d], messages[d], &one, &two);
+    sum_jobs(scratch, problem, &totals);
+    for (uint32_t d = 0; d < problem->route->world->device_count; d++)
+        raise_bounds(problem, d, &totals, &one, &two);
     double round_seconds = problem->route->world->cluster->round_seconds;
-    double serial = one.seconds + one.rounds * round_seconds;
-    double overlapped = most(two.seconds, two.copies) + two.rounds * round_seconds;
+    double serial = one.wire + one.before + one.behind + one.rounds * round_seconds;
+    double overlapped = most(two.wire, two.before + two.behind) + two.rounds * round_seconds;
     work->bound = (struct rounds_bound){.seconds = serial < overlapped ? serial : overlapped,
                                         .rounds = two.rounds < UINT32_MAX ? (uint32_t)two.rounds : UINT32_MAX};
 }

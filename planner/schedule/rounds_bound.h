@@ -12,9 +12,11 @@ struct rounds_bound {
 };
 
 /**
- * Every device must bring its bytes over its ports, its copies through its memory, and all it sends and receives
- * through the staging that the cap leaves beside the larger of its two sides: so many rounds, each with its cost and
- * a message at least.
+ * Every device must bring its bytes over its ports, what it sends to one device of another node over one message's
+ * share of them, its copies through its memory or its host's link, and all it sends and receives through the staging
+ * that the cap leaves beside the larger of its two sides: so many rounds, each with its cost and a message at least.
+ * What comes before groups and what comes behind them never run beside each other's own kind (clock.h): the device with
+ * most of the one and that with most of the other add up.
  */
 struct rounds_bound rounds_bound_compute(struct arena *arena, const struct problem *problem);
 
