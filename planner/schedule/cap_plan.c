@@ -9,12 +9,14 @@
 #include "schedule/estimate.h"
 #include "schedule/peak.h"
 
-#define MOST_LANES      1000
-#define CHUNKS_PER_SLOT 32
-#define MOST_CHUNKS     200000
-#define ROUND_TRIES     4
-#define MOST_WORK       4e9  /* loads times rounds, over all tries: what takes longer is left to other strategies */
-#define MOST_COLUMNS    6000 /* of a program: lanes times slices */
+#define MOST_LANES       1000
+#define CHUNKS_PER_SLOT  32
+#define MOST_CHUNKS      200000
+#define ROUND_TRIES      4
+#define MOST_WORK        4e9  /* loads times rounds, over all tries: what takes longer is left to other strategies */
+#define MOST_WORK_STAGED 4e8  /* the same where some of it is sent on: that takes longer */
+#define MORE_STAGED      0.15 /* of the rounds: what is sent on is uneven, and one try is what there is time for */
+#define MOST_COLUMNS     6000 /* of a program: lanes times slices */
 
 /** Every lane at its own even pace from begin to end, its jobs in order. */
 static struct span *even_spans(struct arena *arena, const struct problem *problem, const struct lanes *classes)
@@ -87,8 +89,8 @@ struct search {
     const struct cap_plan_options *options;
     struct rounds *rounds; /* the fastest so far */
     double seconds, work;
-    bool found, solved;
-    enum lp_status status; /* of the last program; LP_ABSENT: none */
+    bool found, solved, staged; /* staged: some of it is sent on */
+    enum lp_status status;      /* of the last program; LP_ABSENT: none */
 };
 
 /** One slot size: a few more rounds than the staging needs leave the chunks some room to be even. */
@@ -99,14 +101,14 @@ static bool try_slot(struct search *search, const struct cap_rounds_options *fro
     for (uint32_t d = 0; d < problem->route->world->device_count; d++)
         most = from->loads->staged[d] > most ? from->loads->staged[d] : most;
     double rounds = fmax((double)most / (double)from->slot_bytes, 1);
-    for (int i = 0; i < ROUND_TRIES; i++) {
+    for (int i = search->staged ? ROUND_TRIES - 1 : 0; i < ROUND_TRIES; i++) {
         struct cap_rounds_options options = *from;
         struct rounds made;
-        options.rounds = (uint32_t)ceil(rounds * (1 + 0.05 * (1 << i)));
+        options.rounds = (uint32_t)ceil(rounds * (1 + (search->staged ? MORE_STAGED : 0.05 * (1 << i))));
         if (i + 1 == ROUND_TRIES)
             options.weighed = NULL;
         search->work += (double)from->loads->begin[from->loads->unit_count] * options.rounds;
-        if (search->work > MOST_WORK)
+        if (search->work > (search->staged ? MOST_WORK_STAGED : MOST_WORK))
             return false;
         if (!cap_rounds_build(search->out, problem, &options, &made))
             continue;
@@ -183,7 +185,8 @@ static void search_slots(struct arena *scratch, void *context)
         options.slot_bytes = slot;
         options.spans = even;
         options.loads = loads_build(scratch, problem, chunk > least ? chunk : least);
-        search->found = try_slot(search, &options) || try_solved(scratch, search, classes, &options);
+        search->found =
+            try_slot(search, &options) || (!search->staged && try_solved(scratch, search, classes, &options));
         if (search->found || search->work > MOST_WORK)
             break;
     }
@@ -194,6 +197,8 @@ bool cap_plan_build(struct arena *arena, const struct problem *problem, const st
 {
     struct search search = {
         .out = arena, .problem = problem, .options = options, .rounds = &result_out->rounds, .status = LP_ABSENT};
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        search.staged = search.staged || problem->jobs[j].stages > 1;
     arena_with_scratch(arena, search_slots, &search);
     result_out->seconds = search.seconds;
     result_out->solved = search.solved;

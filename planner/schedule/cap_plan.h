@@ -6,7 +6,7 @@
  * Rounds under a cap, lane by lane: all lanes of lanes.h advance side by side through the whole move, each with its
  * jobs one behind the other. A device then holds both sides of one job per lane at a time, and every port has its
  * even share in every round; cap_rounds.h makes the rounds. Where that does not fit, the pace of each lane is that of a
- * linear program (cap_lp.h).
+ * linear program (cap_lp.h), unless some of it is sent on.
  */
 
 #include "schedule/lanes.h"

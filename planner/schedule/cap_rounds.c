@@ -30,7 +30,7 @@ struct placer {
     const struct problem *problem;
     const struct cap_rounds_options *options;
     const struct loads *loads;
-    uint32_t rounds;
+    uint32_t rounds, lag;    /* lag: those that the last of what is sent on comes later by */
     double *level;           /* by port and round: seconds over an even share of the busiest port */
     double *messages;        /* by device and round: those of its messages, in the same measure */
     uint64_t *used;          /* by device and round: staging */
@@ -139,7 +139,8 @@ static void list_pairs(struct arena *arena, struct placer *placer)
         placer->pair_begin[u] = (uint32_t)pairs.count;
         for (uint32_t p = 0; p < chunk.type->piece_count; p++) {
             uint32_t source, taker = chunk.type->pieces[p].taker;
-            if (rounds_piece_bytes(&chunk, p, &source) == 0 || !stands(placer, source, taker))
+            if (!chunk_has_piece(&chunk, p) || rounds_piece_bytes(&chunk, p, &source) == 0 ||
+                !stands(placer, source, taker))
                 continue;
             uint32_t number = number_pair(arena, &table, source, taker);
             while (seen.count <= number)
@@ -213,15 +214,32 @@ static struct window order_window(const struct placer *placer, uint32_t job)
     return window;
 }
 
-/** The rounds of its job's span, and a few on either side; within what the order allows. */
+/** Narrow a window to behind the unit that brings what this one sends on, and before the one that sends this on. */
+static struct window stage_window(const struct placer *placer, uint32_t unit, struct window window)
+{
+    const struct unit *at = &placer->loads->units[unit];
+    uint32_t stride = chunk_stride(&at->chunking), stage = chunk_stage(&at->chunking, at->chunk);
+    uint32_t behind = at->chunking.stages - 1 - stage, depth = placer->options->depth;
+    uint32_t before = stage > 0 ? placer->round[unit - stride] : NO_ROUND;
+    uint32_t next = behind > 0 ? placer->round[unit + stride] : NO_ROUND;
+    uint32_t begin = before != NO_ROUND ? before + depth : stage * depth;
+    uint32_t last = next != NO_ROUND ? next + 1 : placer->rounds, wait = next != NO_ROUND ? depth : behind * depth;
+    uint32_t end = last > wait ? last - wait : 0;
+    return (struct window){begin > window.begin ? begin : window.begin, end < window.end ? end : window.end};
+}
+
+/** The rounds of its job's span, later by its stage, and a few on either side; within what the order allows. */
 static struct window window_of(const struct placer *placer, uint32_t unit, uint32_t reach)
 {
-    uint32_t job = placer->loads->units[unit].job;
+    const struct unit *record = &placer->loads->units[unit];
+    uint32_t job = record->job, stage = chunk_stage(&record->chunking, record->chunk);
     struct window window = order_window(placer, job);
+    window = record->chunking.stages > 1 ? stage_window(placer, unit, window) : window;
     if (window.begin >= window.end)
         return window;
     const struct span *span = &placer->options->spans[job];
-    double first = floor(span->begin * placer->rounds), last = ceil(span->end * placer->rounds);
+    double even = (double)placer->rounds - placer->lag, later = (double)stage * placer->options->depth;
+    double first = floor(span->begin * even) + later, last = ceil(span->end * even) + later;
     double begin = fmin(fmax(first - reach, window.begin), window.end - 1);
     double end = fmax(fmin(last + reach, window.end), begin + 1);
     return (struct window){(uint32_t)begin, (uint32_t)end};
@@ -308,7 +326,7 @@ static uint32_t best_round(struct placer *placer, uint32_t unit, struct window w
 /** Size of a unit: the seconds of its slowest port. Units of jobs that come after others are placed after those. */
 struct rank {
     double seconds;
-    uint32_t unit;
+    uint32_t unit, stage;
     bool follows;
 };
 
@@ -317,6 +335,8 @@ static int compare_ranks(const void *a, const void *b)
     const struct rank *x = a, *y = b;
     if (x->follows != y->follows)
         return x->follows ? 1 : -1;
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
     if (x->seconds != y->seconds)
         return x->seconds > y->seconds ? -1 : 1;
     return (x->unit > y->unit) - (x->unit < y->unit);
@@ -327,6 +347,7 @@ static struct rank *largest_first(struct arena *arena, const struct problem *pro
     struct rank *ranks = ARENA_NEW(arena, struct rank, loads->unit_count);
     for (uint32_t u = 0; u < loads->unit_count; u++) {
         ranks[u].unit = u;
+        ranks[u].stage = chunk_stage(&loads->units[u].chunking, loads->units[u].chunk);
         ranks[u].follows = problem->jobs[loads->units[u].job].after != JOB_NONE;
         for (uint32_t l = loads->begin[u]; l < loads->begin[u + 1]; l++)
             ranks[u].seconds = fmax(ranks[u].seconds, loads->loads[l].seconds);
@@ -407,7 +428,7 @@ static void placer_init(struct arena *arena, struct placer *placer)
 static bool rounds_pass(const struct problem *problem)
 {
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        if (problem->jobs[j].reads_new)
+        if (problem->jobs[j].reads_new || problem->jobs[j].stages > 1)
             return true;
     }
     return false;
@@ -459,13 +480,22 @@ static void list_order(struct arena *arena, struct placer *placer)
     }
 }
 
+static uint32_t most_stages(const struct problem *problem)
+{
+    uint32_t most = 1;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        most = problem->jobs[j].stages > most ? problem->jobs[j].stages : most;
+    return most;
+}
+
 /** Staging of a round on each device: the slot, or its largest unit where that needs more. */
 static void find_limits(struct arena *arena, struct placer *placer)
 {
     const struct loads *loads = placer->options->loads;
     uint32_t devices = placer->problem->route->world->device_count;
     placer->limit = ARENA_NEW(arena, uint64_t, devices);
-    placer->rounds = placer->options->rounds > 0 ? placer->options->rounds : 1;
+    placer->lag = (most_stages(placer->problem) - 1) * placer->options->depth;
+    placer->rounds = (placer->options->rounds > 0 ? placer->options->rounds : 1) + placer->lag;
     for (uint32_t d = 0; d < devices; d++)
         placer->limit[d] = placer->options->slot_bytes;
     for (uint32_t u = 0; u < loads->unit_count; u++) {
@@ -479,7 +509,7 @@ static void find_limits(struct arena *arena, struct placer *placer)
     }
     for (uint32_t d = 0; d < devices; d++) {
         uint64_t least = placer->limit[d] > 0 ? (loads->staged[d] + placer->limit[d] - 1) / placer->limit[d] : 0;
-        placer->rounds = least > placer->rounds ? (uint32_t)least : placer->rounds;
+        placer->rounds = least + placer->lag > placer->rounds ? (uint32_t)least + placer->lag : placer->rounds;
     }
 }
 

@@ -5,7 +5,8 @@
 /**
  * Rounds from a span of time for every job: its chunks go to the rounds of its span, each where the busiest port of
  * the round rises least, messages counted. What a job holds it holds for its span, so the spans alone decide the
- * memory, and within them any chunk may move.
+ * memory, and within them any chunk may move. What is sent on goes later than what brings it, by
+ * depth rounds for each stage.
  */
 
 #include "schedule/loads.h"

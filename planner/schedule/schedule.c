@@ -116,6 +116,15 @@ static uint64_t both_sides(struct arena *arena, const struct problem *problem)
     return most;
 }
 
+/** Pieces of all jobs, each once. */
+static uint64_t count_job_pieces(const struct problem *problem)
+{
+    uint64_t pieces = 0;
+    for (uint32_t j = 0; j < problem->job_count; j++)
+        pieces += problem->route->types[problem->jobs[j].type].piece_count;
+    return pieces;
+}
+
 static void prepare(struct arena *arena, const struct problem *problem, struct common *common)
 {
     uint32_t devices = problem->route->world->device_count;
@@ -125,8 +134,7 @@ static void prepare(struct arena *arena, const struct problem *problem, struct c
     common->least_slot = ARENA_NEW(arena, uint64_t, devices);
     common->orders[ORDER_LEAST_PEAK] = order_least_peak(arena, problem, common->least_peak);
     common->largest_least_slot = rounds_least_slots(arena, problem, common->least_chunk, common->least_slot);
-    for (uint32_t j = 0; j < problem->job_count; j++)
-        common->pieces += problem->route->types[problem->jobs[j].type].piece_count;
+    common->pieces = count_job_pieces(problem);
     common->both_sides = both_sides(arena, problem);
 }
 
@@ -387,19 +395,6 @@ static enum shunt_status take(struct arena *arena, struct common *common, const 
     return SHUNT_OK;
 }
 
-/** The same with another route: what depends on the route alone is made anew. */
-static struct found find_relayed(struct arena *arena, struct common *common, const struct problem *relayed)
-{
-    struct common other = *common;
-    other.problem = relayed;
-    other.looked_at = 0;
-    other.least_slot = ARENA_NEW(arena, uint64_t, relayed->route->world->device_count);
-    other.largest_least_slot = rounds_least_slots(arena, relayed, other.least_chunk, other.least_slot);
-    struct found found = find_fastest(arena, &other);
-    common->looked_at += other.looked_at; /* for the direct route, which comes last */
-    return found;
-}
-
 /** Holding the old side comes first, then time. */
 static bool is_better(const struct found *a, const struct found *b)
 {
@@ -410,7 +405,7 @@ static bool is_better(const struct found *a, const struct found *b)
     return a->seconds < b->seconds;
 }
 
-/** Rounds lane by lane, of the direct route. */
+/** Rounds lane by lane. */
 static struct found find_lanes(struct arena *arena, const struct common *common)
 {
     const struct problem *problem = common->problem;
@@ -429,11 +424,36 @@ static struct found find_lanes(struct arena *arena, const struct common *common)
     return lanes;
 }
 
-/** Whether a schedule of another route may be better than what was found. */
-static bool may_improve(struct arena *arena, const struct found *found, const struct problem *problem)
+/** Pieces of a route with relays beyond which lanes take too long. */
+#define MOST_RELAYED_PIECES 200000u
+
+/** Whether all that is old may be held to the end. */
+static bool may_hold(const struct common *common)
 {
-    return found->schedule.method == NULL || !found->schedule.rounds.hold_old ||
+    return common->both_sides <= common->problem->cap && !parks_any(common->problem);
+}
+
+/** Whether a schedule of another route may be better than what was found. */
+static bool may_improve(struct arena *arena, const struct common *common, const struct found *found,
+                        const struct problem *problem)
+{
+    return found->schedule.method == NULL || (may_hold(common) && !found->schedule.rounds.hold_old) ||
            found->seconds > estimate_least_seconds(arena, problem);
+}
+
+/** The same with another route: what depends on the route alone is made anew. */
+static struct found find_relayed(struct arena *arena, struct common *common, const struct problem *relayed)
+{
+    struct common other = *common;
+    other.problem = relayed;
+    other.looked_at = 0;
+    other.least_slot = ARENA_NEW(arena, uint64_t, relayed->route->world->device_count);
+    other.largest_least_slot = rounds_least_slots(arena, relayed, other.least_chunk, other.least_slot);
+    struct found best = find_fastest(arena, &other), lanes = {0};
+    common->looked_at += other.looked_at; /* for the direct route, which comes last */
+    if (!other.quick && !may_hold(&other) && count_job_pieces(relayed) <= MOST_RELAYED_PIECES)
+        lanes = find_lanes(arena, &other);
+    return is_better(&best, &lanes) ? best : lanes;
 }
 
 /** The fastest that fits, by whichever route; else the one that made the least cap. */
@@ -444,16 +464,18 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
     struct found best = {0};
     common->alone = common->quick && relayed == NULL;
     for (const struct problem *other = relayed; other != NULL; other = other->other) {
-        if (!may_improve(arena, &best, other))
+        if (!may_improve(arena, common, &best, other))
             continue;
         const struct found found = find_relayed(arena, common, other);
         best = is_better(&best, &found) ? best : found;
     }
-    if (may_improve(arena, &best, problem)) {
+    if (may_improve(arena, common, &best, problem)) {
         struct found direct = find_fastest(arena, common);
         best = is_better(&best, &direct) ? best : direct;
     }
-    if (!common->quick && (best.schedule.method == NULL || !best.schedule.rounds.hold_old)) {
+    bool lanes_may = best.schedule.method == NULL || !best.schedule.rounds.hold_old;
+    if (!common->quick && lanes_may &&
+        (best.schedule.method == NULL || best.seconds > estimate_least_seconds(arena, problem))) {
         struct found lanes = find_lanes(arena, common);
         best = is_better(&best, &lanes) ? best : lanes;
     }

@@ -6,6 +6,7 @@
 
 #include "compile.h"
 #include "harness.h"
+#include "routing/relay.h"
 #include "routing/route.h"
 #include "schedule/cap_lp.h"
 #include "schedule/cap_plan.h"
@@ -18,6 +19,7 @@ struct room {
     struct arena arena;
     struct compile_documents documents;
     struct problem *problem;
+    bool relayed; /* by the route that sends on */
 };
 
 static bool build_problem(struct room *room, struct shunt_err *err)
@@ -31,11 +33,13 @@ static bool build_problem(struct room *room, struct shunt_err *err)
         world_build(arena, documents->cluster, pair.from, pair.to, &world, err) != SHUNT_OK ||
         route_build(arena, pair.space, pair.from, pair.to, world, &route, err) != SHUNT_OK)
         return false;
-    room->problem = problem_build(arena, route, UINT64_MAX / 4, UINT64_C(256) << 20);
+    const struct route *taken = room->relayed ? relay_build(arena, route) : route;
+    CHECK(taken != NULL);
+    room->problem = problem_build(arena, taken != NULL ? taken : route, UINT64_MAX / 4, UINT64_C(256) << 20);
     return true;
 }
 
-static bool room_open(struct room *room, const char *from, const char *to, const char *cluster)
+static bool room_open_by(struct room *room, const char *from, const char *to, const char *cluster, bool relayed)
 {
     char paths[2][256];
     struct shunt_err err = {0};
@@ -43,12 +47,18 @@ static bool room_open(struct room *room, const char *from, const char *to, const
     snprintf(paths[1], sizeof(paths[1]), "%s/layouts/%s.yaml", SHUNT_SOURCE_PLANS, to);
     struct compile_options options = {.from_path = paths[0], .to_path = paths[1], .cluster = cluster};
     memset(room, 0, sizeof(*room));
+    room->relayed = relayed;
     if (compile_load(&options, &room->documents, stdout) != SHUNT_OK)
         return false;
     arena_init(&room->arena);
     bool built = setjmp(room->arena.on_failure) == 0 && build_problem(room, &err);
     CHECK_MSG(built, "%s -> %s: %s", from, to, err.text);
     return built;
+}
+
+static bool room_open(struct room *room, const char *from, const char *to, const char *cluster)
+{
+    return room_open_by(room, from, to, cluster, false);
 }
 
 static void room_close(struct room *room)
@@ -62,18 +72,45 @@ static const struct {
     const char *from, *to, *cluster;
     uint32_t lanes; /* most */
     double cap, most;
+    bool relayed;
 } moves[] = {
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp4pp4", "a100", 20, 1.25, 1.01},
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp4pp4", "a100", 20, 1.05, 1.01},
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp4pp4", "a100", 20, 1.02, 1.01},
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp8pp2", "a100", 20, 1.05, 1.02},
     {"llama-2-7b-16-dp16", "llama-2-7b-16-tp4dp4", "a800", 60, 1.05, 1.25},
+    {"llama-2-7b-16-tp4pp2dp2", "llama-2-7b-16-dp16", "a800", 600, 1.25, 1.3, .relayed = true},
 };
+
+/** What a chunk sends on has been brought a depth of rounds before. */
+static void check_stages(struct room *room, const struct rounds *rounds)
+{
+    uint32_t **rounds_of = ARENA_NEW(&room->arena, uint32_t *, room->problem->job_count);
+    uint32_t later = 0;
+    for (uint32_t k = 0; k < rounds->round_count; k++) {
+        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
+            const struct unit *unit = &rounds->units[u];
+            if (rounds_of[unit->job] == NULL)
+                rounds_of[unit->job] = ARENA_NEW(&room->arena, uint32_t, chunk_count(&unit->chunking));
+            rounds_of[unit->job][unit->chunk] = k;
+        }
+    }
+    for (uint32_t u = 0; u < rounds->unit_count; u++) {
+        const struct unit *unit = &rounds->units[u];
+        if (chunk_stage(&unit->chunking, unit->chunk) == 0)
+            continue;
+        const uint32_t *at = &rounds_of[unit->job][unit->chunk];
+        later++;
+        CHECK_MSG(*at >= *(at - chunk_stride(&unit->chunking)) + rounds->depth, "job %u chunk %u", unit->job,
+                  unit->chunk);
+    }
+    CHECK((later > 0) == room->relayed);
+}
 
 static void check_move(size_t row)
 {
     struct room room;
-    if (!room_open(&room, moves[row].from, moves[row].to, moves[row].cluster))
+    if (!room_open_by(&room, moves[row].from, moves[row].to, moves[row].cluster, moves[row].relayed))
         return;
     struct problem *problem = room.problem;
     problem->cap = (uint64_t)(moves[row].cap * (double)problem->peak_lower_bound);
@@ -86,6 +123,7 @@ static void check_move(size_t row)
     if (found) {
         const struct rounds_bound bound = rounds_bound_compute(&room.arena, problem);
         double seconds = estimate_seconds(&room.arena, problem, &result.rounds);
+        check_stages(&room, &result.rounds);
         CHECK(peak_of_rounds(&room.arena, problem, &result.rounds) <= problem->cap);
         CHECK(result.rounds.round_count >= bound.rounds && seconds >= bound.seconds && seconds == result.seconds);
         CHECK_MSG(seconds <= moves[row].most * bound.seconds, "%s at %.2f: %.4f s over %.4f s", moves[row].to,
