@@ -12,6 +12,7 @@
 #include "routing/pool.h"
 #include "routing/relay.h"
 #include "routing/route.h"
+#include "schedule/exact.h"
 #include "schedule/schedule.h"
 #include "shunt/workers.h"
 #include "space/pair.h"
@@ -265,7 +266,11 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
         problem->staging = schedule_default_staging(problem);
     problem->may_spill = options->spill_host;
     const struct problem *others = options->method == METHOD_GREEDY ? NULL : list_others(arena, problem);
-    status = schedule_build(arena, problem, others, options->method, &schedule, err);
+    const struct exact_options exact = {.seconds = options->time_limit};
+    if (options->method == METHOD_EXACT)
+        status = exact_build(arena, problem, others, &exact, &schedule, err);
+    else
+        status = schedule_build(arena, problem, others, options->method, &schedule, err);
     if (status != SHUNT_OK)
         return status;
     const struct file_input input = {.model = documents->model,

@@ -24,7 +24,6 @@ struct plan_options {
     struct compile_options compile;
     const char *output;
     const char *method, *place, *place_on, *place_out, *spill;
-    double time_limit;
     uint64_t threads;
     bool time_limit_given, json, no_verify;
 };
@@ -43,6 +42,11 @@ static const char description[] =
     "bytes missing and the least figure that would do; --spill host lets old buffers wait in host memory where the "
     "cap would be too small without.";
 
+static enum schedule_method method_of(const char *name)
+{
+    return strcmp(name, "greedy") == 0 ? METHOD_GREEDY : strcmp(name, "exact") == 0 ? METHOD_EXACT : METHOD_AUTO;
+}
+
 static int parse(int argc, char **argv, struct plan_options *o)
 {
     const struct cli_option options[] = {
@@ -58,7 +62,9 @@ static int parse(int argc, char **argv, struct plan_options *o)
         {"spill", .type = CLI_CHOICE, .target = &o->spill, .value_name = "TIER",
          .help = "where old bytes may wait if the cap is too small otherwise", .choices = spills},
         {"method", .type = CLI_CHOICE, .target = &o->method, .value_name = "NAME",
-         .help = "how to schedule; auto takes the best that this version has, greedy what is quickly found",
+         .help =
+             "how to schedule: auto takes the fastest that it finds, exact searches on from there with whole-number "
+             "programs where they are small enough, greedy takes what is quickly found",
          .choices = methods},
         {"place", .type = CLI_CHOICE, .target = &o->place, .value_name = "NAME",
          .help = "which device takes which new rank: as the layouts say, or so that least is moved", .choices = places},
@@ -66,8 +72,9 @@ static int parse(int argc, char **argv, struct plan_options *o)
          .help = "devices that --place optimal may use, such as 0-39,48-63"},
         {"place-out", .type = CLI_STRING, .target = &o->place_out, .value_name = "FILE.yaml",
          .help = "write TO.yaml with the devices of the new ranks, to plan on from"},
-        {"time-limit", .type = CLI_DOUBLE, .target = &o->time_limit, .value_name = "SECONDS",
-         .help = "most time for a solver", .given = &o->time_limit_given},
+        {"time-limit", .type = CLI_DOUBLE, .target = &o->compile.time_limit, .value_name = "SECONDS",
+         .help = "most time for each search of --method exact; the plan may then depend on the machine",
+         .given = &o->time_limit_given},
         {"threads", .type = CLI_UINT, .target = &o->threads, .value_name = "N",
          .help = "threads to work with; the plan does not depend on it"},
         {"json", .type = CLI_FLAG, .target = &o->json, .help = "print the figures as one JSON object"},
@@ -94,7 +101,10 @@ static int parse(int argc, char **argv, struct plan_options *o)
     o->compile.from_path = positional[0];
     o->compile.to_path = positional[1];
     o->compile.place_optimal = strcmp(o->place, "optimal") == 0;
-    o->compile.method = strcmp(o->method, "greedy") == 0 ? METHOD_GREEDY : METHOD_AUTO;
+    o->compile.method = method_of(o->method);
+    if (code < 0 && o->time_limit_given && o->compile.method != METHOD_EXACT)
+        return cli_usage(&command,
+                         "found --time-limit, expected --method exact with it: other methods stop on counts alone");
     o->compile.spill_host = strcmp(o->spill, "host") == 0;
     return code;
 }
@@ -126,12 +136,9 @@ static enum shunt_status check_outputs(const struct plan_options *o, struct shun
 
 static enum shunt_status check_supported(const struct plan_options *o, struct shunt_err *err)
 {
-    if (strcmp(o->method, "exact") == 0)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "not supported: --method exact: %s; use auto or greedy",
-                          lp_solver_name() == NULL ? "built without GLPK"
-                                                   : "this version solves no whole-number programs");
-    if (o->time_limit_given)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "not supported: --time-limit: solvers stop on counts alone");
+    if (o->compile.method == METHOD_EXACT && lp_solver_name() == NULL)
+        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                          "not supported: --method exact: built without GLPK; use auto or greedy");
     return SHUNT_OK;
 }
 

@@ -151,6 +151,7 @@ static void run_search(glp_prob *problem, const struct lp_model *model, const st
     options.msg_lev = GLP_MSG_OFF;
     options.tm_lim = limit_of(attempt->seconds);
     options.mip_gap = attempt->gap;
+    options.bt_tech = GLP_BT_DFS; /* nodes are few: what they find counts for more than the bound */
     options.cb_func = watch;
     options.cb_info = &search;
     int code = glp_intopt(problem, &options);

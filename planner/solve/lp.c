@@ -58,6 +58,13 @@ void lp_set_row(struct lp *lp, int row, double lower, double upper)
         lp->rows.items[row] = (struct lp_row){lower, upper};
 }
 
+void lp_set_cost(struct lp *lp, int column, double cost)
+{
+    lp->bad = lp->bad || column < 0 || (size_t)column >= lp->columns.count || !isfinite(cost);
+    if (!lp->bad)
+        lp->columns.items[column].cost = cost;
+}
+
 void lp_add_entry(struct lp *lp, int row, int column, double value)
 {
     if (!isfinite(value) || row < 0 || column < 0 || (size_t)row >= lp->rows.count ||
@@ -249,6 +256,30 @@ static bool take_values(const struct lp *lp, const struct scales *scales, const 
     result->values = values;
     result->objective = objective;
     return true;
+}
+
+bool lp_admits(const struct lp *lp, const double *values)
+{
+    double *sum = ARENA_NEW(lp->arena, double, lp->rows.count), *size = ARENA_NEW(lp->arena, double, lp->rows.count);
+    bool admits = !lp->bad;
+    for (size_t c = 0; c < lp->columns.count && admits; c++) {
+        const struct lp_column *column = &lp->columns.items[c];
+        double slack = TOLERANCE * fabs(values[c]);
+        admits = values[c] >= column->lower - slack && values[c] <= column->upper + slack &&
+                 (!column->whole || values[c] == round(values[c]));
+    }
+    for (size_t e = 0; e < lp->entries.count && admits; e++) {
+        const struct lp_entry *entry = &lp->entries.items[e];
+        double part = entry->value * values[entry->column];
+        sum[entry->row] += part;
+        size[entry->row] = fmax(size[entry->row], fabs(part));
+    }
+    for (size_t r = 0; r < lp->rows.count && admits; r++) {
+        const struct lp_row *row = &lp->rows.items[r];
+        double slack = 1e-9 * larger_finite(larger_finite(size[r], row->lower), row->upper);
+        admits = sum[r] >= row->lower - slack && sum[r] <= row->upper + slack;
+    }
+    return admits;
 }
 
 /** Least of slope * x over [lower, upper]; a slope that is nothing but rounding counts as 0 where x has no end. */

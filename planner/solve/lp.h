@@ -47,8 +47,12 @@ struct lp *lp_new(struct arena *arena);
 int lp_add_column(struct lp *lp, double cost, double lower, double upper, bool whole);
 int lp_add_row(struct lp *lp, double lower, double upper);
 void lp_set_row(struct lp *lp, int row, double lower, double upper);
+void lp_set_cost(struct lp *lp, int column, double cost);
 /** Entries of one place add up. */
 void lp_add_entry(struct lp *lp, int row, int column, double value);
+
+/** Whether values obey all rows and bounds, and are whole where they must be. @param values  by column */
+bool lp_admits(const struct lp *lp, const double *values);
 
 int lp_column_count(const struct lp *lp);
 int lp_row_count(const struct lp *lp);
