@@ -254,7 +254,14 @@ static void whole_columns(struct arena *arena)
     start[0] = 79343;
     start[16] = 1;
     const struct lp_options warm = {.nodes = 1, .start = start};
-    result = lp_solve(make_bins(arena, odd, 15), &warm);
+    struct lp *bins = make_bins(arena, odd, 15);
+    CHECK(lp_admits(bins, start));
+    result = lp_solve(bins, &warm);
+    start[0] -= 5000;
+    CHECK(!lp_admits(bins, start)); /* less than the fuller bin */
+    start[0] += 5000, start[1] = 0.5;
+    CHECK(!lp_admits(bins, start)); /* half of a whole column */
+    start[1] = 1;
     CHECK_MSG(result.values != NULL && result.objective <= start[0], "%s", lp_status_text(result.status));
     CHECK(result.bound > 0);
 }

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section `exact`: 300 random small moves, greedy beside its bound and beside the exact method.
+"""Section `exact`: 300 random small moves, greedy and auto beside their bound, the exact method, and all rounds.
 
-The moves are small enough for the exact method to end. Where a version has none, the bound stands alone; it is one that
-no plan beats, not one that some plan reaches, so that gaps to it are larger than those to the best plan.
+The moves are of two kinds. Those of toy models are planned by the compiler as any other; the exact method ends for few
+of them, and the bound is one that no plan beats, not one that some plan reaches, so that gaps to it are larger than those
+to the best plan. Those of up to five whole tensors are those of a test (tests/planner/test_exact.c), which tries every
+tensor in every round, in every order: gaps to that are exact.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import os
 import random
+import subprocess
 from pathlib import Path
 
 import shell
@@ -16,6 +21,7 @@ from cases import Case, Grid, Model, write
 from section import UNSUPPORTED, Options, Row, in_parallel, plan_move, refused, table
 
 SEED, COUNT, QUICK_COUNT = 1, 300, 6
+METHODS = ("greedy", "auto", "exact")
 WANTED = {"median": 0.02, "p99": 0.15}
 CLUSTER = """kind: cluster
 name: small
@@ -56,19 +62,42 @@ def plan(folder: Path, cap: int, method: str) -> Row:
 
 
 def measure_move(number: int, options: Options) -> Row:
-    """One move: gaps of greedy, and what the exact method gains."""
+    """One move: gaps of greedy and auto, and what the exact method gains."""
     case, factor = random_case(number)
     folder = options.folder / f"exact-{number}"
     write(case, folder)
     (folder / "cluster.yaml").write_text(CLUSTER)
     larger = max(max(shell.layout_figures(folder / f"{side}.yaml")["rank_bytes"]) for side in ("old", "new"))
-    greedy, exact = (plan(folder, int(factor * larger), method) for method in ("greedy", "exact"))
-    row: Row = {"cap": factor, "greedy": keep(greedy), "exact": keep(exact)}
-    if "time" in greedy and greedy["time"]["lower_bound_rounds"] > 0:
-        row["to_bound"] = greedy["time"]["gap_rounds"]
-    if "time" in greedy and "time" in exact and exact["time"]["predicted"] > 0:
-        row["to_exact"] = greedy["time"]["predicted"] / exact["time"]["predicted"] - 1
-    return row | {"faults": greedy.get("faults", []) + exact.get("faults", [])}
+    plans = {method: plan(folder, int(factor * larger), method) for method in METHODS}
+    row: Row = {"cap": factor} | {method: keep(entry) for method, entry in plans.items()}
+    best = plans["exact"]["time"]["predicted"] if "time" in plans["exact"] else 0
+    for method in METHODS:
+        if "time" in plans[method] and plans[method]["time"]["lower_bound_rounds"] > 0:
+            row[f"{method} to bound"] = plans[method]["time"]["gap_rounds"]
+        if "time" in plans[method] and best > 0:
+            row[f"{method} to exact"] = plans[method]["time"]["predicted"] / best - 1
+    faults = [fault for entry in plans.values() for fault in entry.get("faults", [])]
+    faults += [f"exact slower than {method}" for method in METHODS if row.get(f"{method} to exact", 0) < -1e-9
+               and plans[method]["schedule"]["method"].endswith("-hold") == holds(plans["auto"])]
+    return row | {"faults": faults}
+
+
+def holds(entry: Row) -> bool:
+    """Whether a plan's rounds hold the old side to the end, which comes before time."""
+    return entry["schedule"]["method"].endswith("-hold")
+
+
+def all_rounds(count: int) -> Row:
+    """Moves of whole tensors, beside the best of all their rounds; no rows where the test is not built."""
+    program = Path(shell.shunt()).parents[1] / "tests" / "planner" / "test_exact"
+    if not program.exists():
+        shell.note(f"{program}: not built")
+        return {"rows": [], "faults": []}
+    done = subprocess.run([str(program), "rounds_are_near_the_best"], env=os.environ | {"SHUNT_EXACT_MOVES": str(count)},
+                          capture_output=True, text=True, check=False)
+    rows = [json.loads(line[2:]) for line in done.stdout.splitlines() if line.startswith("# {")]
+    faults = [line for line in done.stdout.splitlines() if "not true" in line]
+    return {"rows": rows, "faults": faults or [f"test_exact: exit {done.returncode}"] * bool(done.returncode)}
 
 
 def keep(entry: Row) -> Row:
@@ -89,22 +118,29 @@ def spread(values: list[float]) -> Row | None:
 def measure(options: Options) -> Row:
     """All moves."""
     numbers = range(QUICK_COUNT if options.quick else COUNT)
+    tried = all_rounds(len(numbers))
     rows = in_parallel(numbers, functools.partial(measure_move, options=options), options.jobs)
-    gaps = {name: spread([row[name] for row in rows if name in row]) for name in ("to_bound", "to_exact")}
+    names = [f"{method} to {goal}" for goal in ("bound", "exact") for method in METHODS if method != goal]
+    gaps = {name: spread([row[name] for row in rows if row.get(name) is not None]) for name in names}
+    gaps |= {f"{method} to all rounds": spread([row["gaps"][method] for row in tried["rows"]]) for method in METHODS}
     return {
         "rows": rows,
+        "all_rounds": tried["rows"],
         "gaps": gaps,
         "refused": sum("refused" in row["greedy"] for row in rows),
-        "faults": [f"move {n}: {fault}" for n, row in enumerate(rows) for fault in row["faults"]],
-        "missed": [f"greedy to exact, {name}: {gaps['to_exact'][name]:.4f} > {limit}" for name, limit in WANTED.items()
-                   if gaps["to_exact"] and gaps["to_exact"][name] > limit],
+        "faults": [f"move {n}: {fault}" for n, row in enumerate(rows) for fault in row["faults"]] + tried["faults"],
+        "missed": [f"{gap}, {name}: {gaps[gap][name]:.4f} > {limit}"
+                   for gap in ("greedy to exact", "greedy to all rounds") for name, limit in WANTED.items()
+                   if gaps[gap] and gaps[gap][name] > limit],
     }
 
 
 def show(result: Row) -> list[str]:
-    """The distribution of greedy's gaps."""
+    """The distribution of gaps."""
     keys = ("count", "median", "p90", "p99", "most")
     cells = [[name, *(gap[key] for key in keys)] for name, gap in result["gaps"].items() if gap]
-    exact = [] if result["gaps"]["to_exact"] else [f"--method exact: {UNSUPPORTED}"]
-    return [*table(("gap of greedy", *keys), cells), f"{result['refused']} refused under their cap", *exact,
+    exact = [] if result["gaps"]["greedy to exact"] else [f"--method exact: {UNSUPPORTED}"]
+    proved = sum(row["proved"] for row in result["all_rounds"])
+    return [*table(("gap", *keys), cells), f"{result['refused']} refused under their cap", *exact,
+            f"the exact method proved {proved} of {len(result['all_rounds'])} plans of whole tensors to be the best",
             f"{len(result['faults'])} faults", *result["faults"], *result["missed"]]
