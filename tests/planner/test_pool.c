@@ -38,7 +38,7 @@ static const struct {
     {"idle receivers", "parallel: {tp: 4, pp: 2}", "parallel: {tp: 2, pp: 2}\ndevices: 4-7", 1.10, 2},
     {"both", "parallel: {pp: 4}\ndevices: 0,1,5,6", "parallel: {pp: 4}\ndevices: 4,1,5,6", 1.10, 3},
     {"one sender of four", "parallel: {tp: 1}", "parallel: {tp: 8}", 1.10, 2},
-    {"copies behind it", "parallel: {tp: 2}", "parallel: {tp: 2, dp: 4}", 1.15, 4},
+    {"copies behind it", "parallel: {tp: 2}", "parallel: {tp: 2, dp: 4}", 1.15, 3},
     {"weights from masters", "parallel: {tp: 2}\nstate: {param: bf16, " ADAM "}",
      "parallel: {tp: 8}\nshard: {rule: megatron}\nstate: {param: from-master, " ADAM "}", 1.10, 2},
     {"weights narrowed", "parallel: {tp: 2}\nstate: {param: fp32, momentum: fp32}",
