@@ -23,7 +23,7 @@ struct compile_options {
     uint32_t threads; /* to work with, 0: as many as there are processors, at most 8; the plan is the same */
     enum schedule_method method;
     double time_limit; /* seconds of each search of METHOD_EXACT, whose plan then depends on the machine; 0: none */
-    bool spill_host; /* old buffers may be parked in host memory where the cap asks for it */
+    bool spill_host;   /* old buffers may be parked in host memory where the cap asks for it */
 };
 
 /** Documents of one move, loaded and resolved. */

@@ -43,7 +43,8 @@ struct store_dir {
     bool old_lost; /* the run had failed before this process came, or an earlier one has */
 };
 
-static const char *const key_names[MEET_KEY_COUNT] = {[MEET_HELLO] = "hello", [MEET_ADDRESS] = "address", [MEET_WAITED] = "waited"};
+static const char *const key_names[MEET_KEY_COUNT] = {
+    [MEET_HELLO] = "hello", [MEET_ADDRESS] = "address", [MEET_WAITED] = "waited"};
 
 static void record_name(char *name, size_t size, enum meet_key key, uint32_t rank)
 {

@@ -70,7 +70,7 @@ struct problem {
     bool may_spill;    /* old buffers may be parked where the cap asks for it */
     struct parks parks;
     const struct problem *other; /* the same move by another route, to be tried behind this one; NULL: none */
-    uint64_t piece_count; /* of all jobs */
+    uint64_t piece_count;        /* of all jobs */
     uint64_t from_max, to_max, traffic_max, unread_max;
     uint64_t peak_lower_bound; /* max over devices of fixed + max(from, to) */
 };

@@ -24,8 +24,8 @@ struct schedule {
 };
 
 enum schedule_method {
-    METHOD_AUTO,   /* the fastest that the strategies find */
-    METHOD_EXACT,  /* here as AUTO: exact.h goes on from there */
+    METHOD_AUTO,  /* the fastest that the strategies find */
+    METHOD_EXACT, /* here as AUTO: exact.h goes on from there */
     METHOD_GREEDY /* the first strategy that fits; the least cap is sought where the cap is below what orders ask for */
 };
 
