@@ -209,7 +209,8 @@ static struct event *make_events(struct arena *arena, const struct memory_index 
     return ARENA_NEW(arena, struct event, most + 1);
 }
 
-static uint64_t compute_peak(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
+static uint64_t compute_peak(struct arena *arena, const struct problem *problem, const struct rounds *rounds,
+                             uint64_t *staging_out)
 {
     uint32_t devices = problem->route->world->device_count;
     struct tracker tracker = {.arena = arena,
@@ -233,9 +234,12 @@ static uint64_t compute_peak(struct arena *arena, const struct problem *problem,
     const struct passing_index passing = index_passing(arena, &tracker);
     struct event *events = make_events(arena, &index, &passing, devices);
     uint64_t peak = 0;
+    *staging_out = 0;
     for (uint32_t d = 0; d < devices; d++) {
         uint64_t own = device_peak(&tracker, &index, &passing, events, d);
+        uint64_t staging = tracker.slot[0][d] + tracker.slot[1][d];
         peak = own > peak ? own : peak;
+        *staging_out = staging > *staging_out ? staging : *staging_out;
     }
     return peak;
 }
@@ -243,18 +247,26 @@ static uint64_t compute_peak(struct arena *arena, const struct problem *problem,
 struct peak_work {
     const struct problem *problem;
     const struct rounds *rounds;
-    uint64_t peak;
+    uint64_t peak, staging;
 };
 
 static void find_peak(struct arena *scratch, void *context)
 {
     struct peak_work *work = context;
-    work->peak = compute_peak(scratch, work->problem, work->rounds);
+    work->peak = compute_peak(scratch, work->problem, work->rounds, &work->staging);
+}
+
+uint64_t peak_and_staging_of_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds,
+                                    uint64_t *staging_out)
+{
+    struct peak_work work = {.problem = problem, .rounds = rounds};
+    arena_with_scratch(arena, find_peak, &work);
+    *staging_out = work.staging;
+    return work.peak;
 }
 
 uint64_t peak_of_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds)
 {
-    struct peak_work work = {.problem = problem, .rounds = rounds};
-    arena_with_scratch(arena, find_peak, &work);
-    return work.peak;
+    uint64_t staging;
+    return peak_and_staging_of_rounds(arena, problem, rounds, &staging);
 }

@@ -13,4 +13,8 @@
 #define PEAK_OVER (UINT64_C(1) << 61)
 uint64_t peak_of_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds);
 
+/** The same, and the most bytes that the staging slots of one device take. */
+uint64_t peak_and_staging_of_rounds(struct arena *arena, const struct problem *problem, const struct rounds *rounds,
+                                    uint64_t *staging_out);
+
 #endif

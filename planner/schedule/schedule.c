@@ -8,6 +8,7 @@
 #include "schedule/estimate.h"
 #include "schedule/order.h"
 #include "schedule/peak.h"
+#include "schedule/polish.h"
 #include "schedule/refuse.h"
 #include "schedule/spill.h"
 
@@ -56,7 +57,10 @@ static const struct strategy {
 };
 #define STRATEGY_COUNT (sizeof(strategies) / sizeof(strategies[0]))
 
-/** Number of pieces over all jobs up to which the least cap is sought among all strategies, not from the orders alone. */
+/**
+ * Number of pieces over all jobs up to which the least cap is sought among all strategies, not from the orders alone, and
+ * the greedy schedule is looked at as well.
+ */
 #define FEW_PIECES 10000u
 
 /** Pieces of all chunks looked at in a search: beyond it the first schedule that fits is taken. */
@@ -456,6 +460,25 @@ static struct found find_relayed(struct arena *arena, struct common *common, con
     return is_better(&best, &lanes) ? best : lanes;
 }
 
+static void polish(struct arena *arena, const struct common *common, struct found *found)
+{
+    if (found->schedule.method == NULL)
+        return;
+    if (common->alone)
+        found->seconds = estimate_seconds(arena, found->schedule.problem, &found->schedule.rounds);
+    polish_rounds(arena, found->schedule.problem, common->least_cap, &found->schedule.rounds, &found->seconds);
+}
+
+/** What the greedy method would take, which is seldom the better one. */
+static struct found find_greedy(struct arena *arena, const struct common *common)
+{
+    struct common greedy = *common;
+    greedy.quick = true;
+    struct found found = find_fastest(arena, &greedy);
+    polish(arena, &greedy, &found);
+    return found;
+}
+
 /** The fastest that fits, by whichever route; else the one that made the least cap. */
 static enum shunt_status choose(struct arena *arena, struct common *common, const struct problem *relayed,
                                 struct schedule *schedule_out, struct shunt_err *err)
@@ -478,6 +501,11 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
         (best.schedule.method == NULL || best.seconds > estimate_least_seconds(arena, problem))) {
         struct found lanes = find_lanes(arena, common);
         best = is_better(&best, &lanes) ? best : lanes;
+    }
+    polish(arena, common, &best);
+    if (!common->quick && common->pieces <= FEW_PIECES && may_improve(arena, common, &best, problem)) {
+        struct found greedy = find_greedy(arena, common);
+        best = is_better(&greedy, &best) ? greedy : best;
     }
     return take(arena, common, &best, schedule_out, err);
 }
