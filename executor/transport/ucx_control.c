@@ -15,8 +15,8 @@
 #define KIND_LAST_WORD UINT64_C(3)
 #define KIND_MASK      (UINT64_C(0xFF) << 56)
 
-#define CAUSE_GRACE_SECONDS 0.15 /* a broken connection may be the messenger's: wait for the cause */
-#define WORDS_SECONDS       0.15
+#define CAUSE_GRACE_SECONDS 0.3 /* a broken connection may be the messenger's: wait for the cause */
+#define WORDS_SECONDS       0.25
 #define SHARE_GRACE_NS      NS_PER_SECOND /* device 0 knows more: let it time out first */
 #define ALIVE_SECONDS       1.0
 #define PATIENCE_SECONDS    0.4 /* for peers to say that they wait as well */
