@@ -343,12 +343,18 @@ static enum shunt_status check_device(const struct command *command, struct shun
     return st;
 }
 
-static enum shunt_status open_command(struct command *command, struct shunt_err *err)
+static enum shunt_status find_transport(struct command *command, struct shunt_err *err)
 {
     const char *name = command->options.transport != NULL ? command->options.transport : "ucx";
+    if (command->options.read_journal != NULL) /* moves nothing */
+        return SHUNT_OK;
     enum shunt_status st = transport_find(name, &command->transport, err);
-    if (st == SHUNT_OK)
-        st = check_device(command, err);
+    return st == SHUNT_OK ? check_device(command, err) : st;
+}
+
+static enum shunt_status open_command(struct command *command, struct shunt_err *err)
+{
+    enum shunt_status st = find_transport(command, err);
     if (st == SHUNT_OK)
         st = chain_open(command->options.plans, command->options.plan_count, &command->chain, err);
     if (st != SHUNT_OK)
