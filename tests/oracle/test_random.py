@@ -15,7 +15,7 @@ from tap import Group, Skip
 from test_ops import replay_plan
 
 CASES_PER_GROUP = 25
-POOLED_PER_GROUP = 10  # they have many ops
+POOLED_PER_GROUP = 25  # they have many ops; the first group is large enough that some of its moves do go over neighbours
 
 
 def traits(case: Case, move: Move, depth: int) -> list[str]:
@@ -56,11 +56,12 @@ def run_case(case: Case, ucx: bool) -> list[str]:
         return traits(case, move, depth)
 
 
-def random_cases(seed_value: int, count: int, ucx: bool, shrink: bool, pooled: bool = False) -> str:
+def random_cases(seed_value: int, count: int, ucx: bool, shrink: bool, pooled: bool = False,
+                 must_pool: bool = False) -> str:
     """A group of random cases."""
     seen: Counter[str] = Counter()
     total = for_each(seed_value, count, lambda case: seen.update(run_case(case, ucx)), shrink, pooled)
-    if pooled and count >= POOLED_PER_GROUP and seen["pools"] == 0:
+    if must_pool and seen["pools"] == 0:
         raise OracleError(f"none of {total} moves goes over neighbours")
     return f"{total} cases; " + ", ".join(f"{number} {word}" for word, number in sorted(seen.items()))
 
@@ -72,19 +73,24 @@ def ucx_cases(seed_value: int, count: int, pooled: bool = False) -> str:
     return random_cases(seed_value, count, True, False, pooled)
 
 
+def split(count: int, most: int) -> list[int]:
+    """Sizes of groups of so many cases at most."""
+    return [most] * (count // most) + ([count % most] if count % most else [])
+
+
 def groups(seed_value: int, count: int, shrink: bool) -> list[Group]:
     """Groups of this file."""
     result = []
-    sizes = [CASES_PER_GROUP] * (count // CASES_PER_GROUP)
-    sizes += [count % CASES_PER_GROUP] if count % CASES_PER_GROUP else []
+    sizes = split(count, CASES_PER_GROUP)
     for number, size in enumerate(sizes):
         own_seed = 1000 * (seed_value + 1) + number
         name = f"random moves {number + 1} of {len(sizes)}: executor and ops replay"
         result.append(Group(name, random_cases, (own_seed, size, False, shrink)))
-    for number in range(count // (5 * POOLED_PER_GROUP)):
+    for number, size in enumerate(split(count // 10, POOLED_PER_GROUP)):
         own_seed = 1000 * (seed_value + 1) + len(sizes) + number
         name = f"random moves over neighbours {number + 1}"
-        result.append(Group(name, random_cases, (own_seed, POOLED_PER_GROUP, False, shrink, True)))
+        must_pool = number == 0 and size == POOLED_PER_GROUP
+        result.append(Group(name, random_cases, (own_seed, size, False, shrink, True, must_pool)))
     result.append(Group("random moves over UCX", ucx_cases, (seed_value, 5)))
     result.append(Group("random moves over UCX and neighbours", ucx_cases, (1000 * (seed_value + 1), 5, True)))
     return result
