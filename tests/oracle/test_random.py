@@ -86,7 +86,7 @@ def groups(seed_value: int, count: int, shrink: bool) -> list[Group]:
         own_seed = 1000 * (seed_value + 1) + number
         name = f"random moves {number + 1} of {len(sizes)}: executor and ops replay"
         result.append(Group(name, random_cases, (own_seed, size, False, shrink)))
-    for number, size in enumerate(split(count // 10, POOLED_PER_GROUP)):
+    for number, size in enumerate(split(count // 20, POOLED_PER_GROUP)):
         own_seed = 1000 * (seed_value + 1) + len(sizes) + number
         name = f"random moves over neighbours {number + 1}"
         must_pool = number == 0 and size == POOLED_PER_GROUP
