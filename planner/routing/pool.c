@@ -17,22 +17,6 @@ struct pool {
     VEC(struct route_type) types;
 };
 
-static struct relay_ports sum_ports(struct arena *arena, const struct route *route)
-{
-    struct relay_ports ports;
-    relay_ports_init(arena, route->world->device_count, &ports);
-    for (uint32_t t = 0; t < route->type_count; t++) {
-        const struct route_type *type = &route->types[t];
-        for (uint32_t i = 0; i < type->item_count; i++) {
-            uint32_t elem_bytes = route->space->items[type->items[i]].wire_bytes;
-            for (uint32_t p = 0; p < type->piece_count; p++)
-                relay_ports_add(&ports, route->world, route_source(type, i, p), type->pieces[p].taker,
-                                (uint64_t)type->pieces[p].cell->elements * elem_bytes);
-        }
-    }
-    return ports;
-}
-
 /** Whether some piece of a type may go over a neighbour. */
 static bool is_shared(const struct pool *pool, const struct route_type *type)
 {
@@ -95,7 +79,8 @@ struct route *pool_build(struct arena *arena, const struct route *base)
     const struct world *world = base->world;
     if (!can_help(world) || count_pieces(base) > MOST_PIECES)
         return NULL;
-    struct relay_ports ports = sum_ports(arena, base);
+    struct relay_ports ports;
+    relay_ports_sum(arena, base, &ports);
     double seconds = relay_ports_seconds(&ports, world);
     struct pool pool = {.cells = {.world = world, .space = base->space}};
     pool_shares_build(arena, world, &ports, &pool.cells.shares);

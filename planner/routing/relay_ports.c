@@ -46,6 +46,20 @@ double relay_ports_seconds(const struct relay_ports *ports, const struct world *
     return most;
 }
 
+void relay_ports_sum(struct arena *arena, const struct route *route, struct relay_ports *ports_out)
+{
+    relay_ports_init(arena, route->world->device_count, ports_out);
+    for (uint32_t t = 0; t < route->type_count; t++) {
+        const struct route_type *type = &route->types[t];
+        for (uint32_t i = 0; i < type->item_count; i++) {
+            uint32_t elem_bytes = route->space->items[type->items[i]].wire_bytes;
+            for (uint32_t p = 0; p < type->piece_count; p++)
+                relay_ports_add(ports_out, route->world, route_source(type, i, p), type->pieces[p].taker,
+                                (uint64_t)type->pieces[p].cell->elements * elem_bytes);
+        }
+    }
+}
+
 struct seconds_work {
     const struct route *route;
     double seconds;
@@ -54,19 +68,9 @@ struct seconds_work {
 static void sum_route(struct arena *scratch, void *context)
 {
     struct seconds_work *work = context;
-    const struct route *route = work->route;
     struct relay_ports ports;
-    relay_ports_init(scratch, route->world->device_count, &ports);
-    for (uint32_t t = 0; t < route->type_count; t++) {
-        const struct route_type *type = &route->types[t];
-        for (uint32_t i = 0; i < type->item_count; i++) {
-            uint32_t elem_bytes = route->space->items[type->items[i]].wire_bytes;
-            for (uint32_t p = 0; p < type->piece_count; p++)
-                relay_ports_add(&ports, route->world, route_source(type, i, p), type->pieces[p].taker,
-                                (uint64_t)type->pieces[p].cell->elements * elem_bytes);
-        }
-    }
-    work->seconds = relay_ports_seconds(&ports, route->world);
+    relay_ports_sum(scratch, work->route, &ports);
+    work->seconds = relay_ports_seconds(&ports, work->route->world);
 }
 
 double relay_route_seconds(struct arena *arena, const struct route *route)

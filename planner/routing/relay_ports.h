@@ -17,10 +17,13 @@ void relay_ports_init(struct arena *arena, uint32_t devices, struct relay_ports 
 void relay_ports_add(struct relay_ports *ports, const struct world *world, uint32_t source, uint32_t taker,
                      uint64_t bytes);
 
+/** Those of all pieces of a finished route. */
+void relay_ports_sum(struct arena *arena, const struct route *route, struct relay_ports *ports_out);
+
 /** Seconds of the busiest of all ports. */
 double relay_ports_seconds(const struct relay_ports *ports, const struct world *world);
 
-/** The same of a finished route. */
+/** Seconds of the busiest of all ports of a finished route. */
 double relay_route_seconds(struct arena *arena, const struct route *route);
 
 /** The largest of some bytes by device. */
