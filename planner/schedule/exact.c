@@ -369,12 +369,29 @@ void exact_improve(struct arena *arena, const struct exact_options *options, str
         conclude(&improve);
 }
 
+/** Take the greedy schedule where it is faster, which is left untried where a move is large; the least cap stays. */
+static void take_greedy(struct arena *arena, const struct problem *problem, struct schedule *schedule)
+{
+    struct schedule greedy;
+    struct shunt_err ignored;
+    if (schedule_build(arena, problem, NULL, METHOD_GREEDY, &greedy, &ignored) != SHUNT_OK ||
+        greedy.rounds.hold_old != schedule->rounds.hold_old ||
+        parks_any(greedy.problem) != parks_any(schedule->problem))
+        return;
+    if (estimate_seconds(arena, greedy.problem, &greedy.rounds) >=
+        estimate_seconds(arena, schedule->problem, &schedule->rounds))
+        return;
+    greedy.least_cap = schedule->least_cap;
+    *schedule = greedy;
+}
+
 enum shunt_status exact_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
                               const struct exact_options *options, struct schedule *schedule_out, struct shunt_err *err)
 {
     enum shunt_status status = schedule_build(arena, problem, relayed, METHOD_AUTO, schedule_out, err);
     if (status != SHUNT_OK)
         return status;
+    take_greedy(arena, problem, schedule_out);
     exact_improve(arena, options, schedule_out);
     return SHUNT_OK;
 }

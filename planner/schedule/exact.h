@@ -24,7 +24,7 @@ struct exact_options {
  */
 void exact_improve(struct arena *arena, const struct exact_options *options, struct schedule *schedule);
 
-/** The schedule of METHOD_AUTO, improved; otherwise as schedule_build(). */
+/** The better one of METHOD_AUTO and METHOD_GREEDY, and improved; otherwise as schedule_build(). */
 enum shunt_status exact_build(struct arena *arena, const struct problem *problem, const struct problem *relayed,
                               const struct exact_options *options, struct schedule *schedule_out,
                               struct shunt_err *err);
