@@ -15,14 +15,14 @@
 struct layout_options {
     const char *path, *model;
     uint64_t rank;
-    bool rank_given, json, explicit_form;
+    bool rank_given, all_ranks, json, explicit_form;
 };
 
 static const char description[] =
     "Print what Shunt understood of a layout document: sizes and order of the axes, layers of each pipeline stage, "
     "states with their dtypes, parameters and bytes, and the state beside the tensors with its policies. With --rank, "
-    "every tensor of one rank: its local shape and the "
-    "boxes of the global tensor that it holds. With --explicit, the layout written box by box, as a document that "
+    "every tensor of one rank: its local shape and the boxes of the global tensor that it holds; with --all-ranks, the "
+    "same of each rank. With --explicit, the layout written box by box, as a document that "
     "`shunt plan` reads back.";
 
 static int parse(int argc, char **argv, struct layout_options *o)
@@ -30,6 +30,7 @@ static int parse(int argc, char **argv, struct layout_options *o)
     const struct cli_option options[] = {
         {"rank", .type = CLI_UINT, .target = &o->rank, .value_name = "R", .help = "print the map of one rank",
          .given = &o->rank_given},
+        {"all-ranks", .type = CLI_FLAG, .target = &o->all_ranks, .help = "print the maps of all ranks"},
         {"model", .type = CLI_STRING, .target = &o->model, .value_name = "M.yaml",
          .help = "model document, in place of the layout's own"},
         {"explicit", .type = CLI_FLAG, .target = &o->explicit_form,
@@ -38,7 +39,7 @@ static int parse(int argc, char **argv, struct layout_options *o)
     };
     const struct cli_command command = {
         .name = "layout",
-        .synopsis = "LAYOUT.yaml [--rank R] [--json] | LAYOUT.yaml --explicit",
+        .synopsis = "LAYOUT.yaml [--rank R | --all-ranks] [--json] | LAYOUT.yaml --explicit",
         .summary = "print the map of one layout",
         .description = description,
         .options = options,
@@ -48,11 +49,15 @@ static int parse(int argc, char **argv, struct layout_options *o)
     };
     const char *positional[CLI_MAX_POSITIONAL];
     int code = cli_parse(&command, argc, argv, positional);
-    if (code < 0 && o->explicit_form && (o->rank_given || o->json))
+    if (code < 0 && o->explicit_form && (o->rank_given || o->all_ranks || o->json))
         code = cli_usage(&command,
                          "found --explicit beside --%s, expected one or the other: it prints a document of "
                          "all ranks",
-                         o->json ? "json" : "rank");
+                         o->json         ? "json"
+                         : o->rank_given ? "rank"
+                                         : "all-ranks");
+    if (code < 0 && o->rank_given && o->all_ranks)
+        code = cli_usage(&command, "found --rank beside --all-ranks, expected one or the other");
     o->path = positional[0];
     return code;
 }
@@ -174,6 +179,15 @@ static void print_rank(struct arena *arena, const struct space *space, const str
     }
 }
 
+static void print_ranks(struct arena *arena, const struct side *side)
+{
+    for (uint32_t r = 0; r < side->grid.rank_count; r++) {
+        if (r > 0)
+            printf("\n");
+        print_rank(arena, side->space, side, r);
+    }
+}
+
 /* ---- JSON ----------------------------------------------------------------------- */
 
 static void json_shape(struct json *json, const char *key, uint32_t ndim, const int64_t *shape)
@@ -247,6 +261,18 @@ static void json_rank(struct json *json, struct arena *arena, const struct side 
     json_array_end(json);
 }
 
+static void json_ranks(struct json *json, struct arena *arena, const struct side *side)
+{
+    json_key(json, "ranks");
+    json_array_begin(json);
+    for (uint32_t r = 0; r < side->grid.rank_count; r++) {
+        json_object_begin(json);
+        json_rank(json, arena, side, r);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
 static void json_overview(struct json *json, const struct side *side)
 {
     const struct cfg_layout *layout = side->layout;
@@ -292,29 +318,34 @@ static void json_overview(struct json *json, const struct side *side)
 
 /* ---- verb ----------------------------------------------------------------------- */
 
-static enum shunt_status print(struct arena *arena, const struct layout_options *o, const struct side *side)
+static enum shunt_status print_json(struct arena *arena, const struct layout_options *o, const struct side *side)
 {
-    bool one = o->rank_given;
-    if (o->explicit_form) {
-        explicit_print(arena, side);
-        return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
-    }
-    if (!o->json) {
-        if (one)
-            print_rank(arena, side->space, side, (uint32_t)o->rank);
-        else
-            print_page(side->space, side);
-        return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
-    }
     struct json json;
     json_init(&json, stdout, true);
     json_object_begin(&json);
-    if (one)
+    if (o->rank_given)
         json_rank(&json, arena, side, (uint32_t)o->rank);
+    else if (o->all_ranks)
+        json_ranks(&json, arena, side);
     else
         json_overview(&json, side);
     json_object_end(&json);
     return json_finish(&json) ? SHUNT_OK : SHUNT_ERR_IO;
+}
+
+static enum shunt_status print(struct arena *arena, const struct layout_options *o, const struct side *side)
+{
+    if (o->json)
+        return print_json(arena, o, side);
+    if (o->explicit_form)
+        explicit_print(arena, side);
+    else if (o->rank_given)
+        print_rank(arena, side->space, side, (uint32_t)o->rank);
+    else if (o->all_ranks)
+        print_ranks(arena, side);
+    else
+        print_page(side->space, side);
+    return fflush(stdout) == 0 && !ferror(stdout) ? SHUNT_OK : SHUNT_ERR_IO;
 }
 
 static enum shunt_status build_and_print(struct arena *arena, const struct layout_options *o,

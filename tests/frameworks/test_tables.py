@@ -18,6 +18,7 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,13 @@ class Shunt:
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
-    def rank(self, rank: int) -> dict[str, Any]:
-        """The map of one rank; `held` finds a buffer by state and tensor."""
-        printed = self.json("--rank", str(rank))
-        printed["held"] = {(item["state"], item["tensor"]): item for item in printed["tensors"]}
-        return printed
+    @cached_property
+    def ranks(self) -> list[dict[str, Any]]:
+        """The maps of all ranks; `held` finds a buffer by state and tensor."""
+        ranks: list[dict[str, Any]] = self.json("--all-ranks")["ranks"]
+        for printed in ranks:
+            printed["held"] = {(item["state"], item["tensor"]): item for item in printed["tensors"]}
+        return ranks
 
     def expect_refusal(self) -> None:
         """The documents must be refused with a message."""
@@ -129,7 +132,7 @@ def check_grid(entry: Entry, folder: Path) -> None:
         return shunt.expect_refusal()
     for rank in range(documents.world(entry)):
         at = {axis: DIGITS.index(digits[rank]) for axis, digits in entry["want"].items()}
-        check_grid_rank(entry, shunt.rank(rank), at)
+        check_grid_rank(entry, shunt.ranks[rank], at)
     return None
 
 
@@ -163,7 +166,7 @@ def check_pipeline(entry: Entry, folder: Path) -> None:
         wanted = set()
         for (at, layers), letters in entry["want"][stage::stages]:
             wanted |= {f"L{i}" for i in range(at, at + layers)} | set(letters) | ({"E"} if "m" in letters else set())
-        equal_sets(f"stage {stage}", names_held(shunt.rank(stage), "param"), wanted)
+        equal_sets(f"stage {stage}", names_held(shunt.ranks[stage], "param"), wanted)
     return None
 
 
@@ -176,7 +179,7 @@ def check_vocabulary(entry: Entry, folder: Path) -> None:
     tensors = [["V", [rows, 1], {"stage": "all", "cut": {"dim": 0, "pad": "vocab"}}]]
     shunt = Shunt(folder, entry | {"tensors": tensors})
     for rank, (low, high) in enumerate(entry["want"][1]):
-        item = shunt.rank(rank)["held"]["param", "V"]
+        item = shunt.ranks[rank]["held"]["param", "V"]
         held = merge([(low, max(0, min(high, rows) - low)), (PAD, high - max(low, min(high, rows)))])
         equal(f"rank {rank}", (item["local_shape"], shunt_runs(item)), ([high - low, 1], held))
 
@@ -259,7 +262,7 @@ def check_buffers(entry: Entry, folder: Path) -> None:
     shunt = Shunt(folder, entry)
     stages = [read_places(text) for text in entry["want"]["places"]]
     for rank in range(documents.world(entry)):
-        printed = shunt.rank(rank)
+        printed = shunt.ranks[rank]
         names = held_experts(entry, rank, stages[printed["at"]["pp"]])
         check_buffer_rank(entry, printed, names)
         equal_sets(f"rank {rank}: moments", names_held(printed, "exp_avg") - set(names), set())
@@ -280,7 +283,7 @@ def check_rows(entry: Entry, folder: Path) -> None:
         return shunt.expect_refusal()
     equal("ranks", shunt.json()["ranks"], len(entry["want"]))
     for rank, text in enumerate(entry["want"]):
-        held = shunt.rank(rank)["held"]
+        held = shunt.ranks[rank]["held"]
         for (name, shape, *_), box in zip(entry["tensors"], map(read_box, text.split()), strict=True):
             for state in documents.STATE:
                 item = held[state, name]
@@ -309,7 +312,7 @@ def check_ranges(entry: Entry, folder: Path) -> None:
     equal("ranks", shunt.json()["ranks"], len(entry["want"]))
     states = ("exp_avg",) if rule in ("zero1", "zero2") else tuple(documents.STATE)
     for rank, text in enumerate(entry["want"]):
-        printed, ranges = shunt.rank(rank), read_ranges(text)
+        printed, ranges = shunt.ranks[rank], read_ranges(text)
         for state in states:
             equal_sets(f"rank {rank}: {state}", names_held(printed, state), set(ranges))
             for name, (begin, end, length) in ranges.items():

@@ -143,14 +143,23 @@ def check_usage(room: Room) -> None:
     assert "nearest" not in room.shunt("xyz", code=2).stderr
     has(room.shunt("verfy", code=2).stderr, 'the nearest is "verify"')
     has(room.shunt("lay", code=2).stderr, 'the nearest is "layout"')
-    for words in (("--json",), ("--rank", "1"), ("--rank", "1", "--json")):
+    for words in (("--json",), ("--rank", "1"), ("--all-ranks",), ("--rank", "1", "--json")):
         has(room.shunt("layout", OLD, "--explicit", *words, code=2).stderr, "found --explicit beside --")
+    has(room.shunt("layout", OLD, "--rank", 1, "--all-ranks", code=2).stderr, "found --rank beside --all-ranks")
+
+
+def check_all_ranks(room: Room) -> None:
+    """The maps of all ranks are those of each."""
+    one = [room.shunt("layout", OLD, "--rank", rank) for rank in range(8)]
+    assert room.shunt("layout", OLD, "--all-ranks").stdout == "\n".join(done.stdout for done in one)
+    every = json.loads(room.shunt("layout", OLD, "--all-ranks", "--json").stdout)["ranks"]
+    assert every == [json.loads(room.shunt("layout", OLD, "--rank", rank, "--json").stdout) for rank in range(8)]
 
 
 def main() -> int:
     """Run all checks."""
     checks: list[Callable[[Room], None]] = [check_built_in, check_cluster, check_dropped, check_states, check_others,
-                                            check_kinds, check_usage]
+                                            check_kinds, check_usage, check_all_ranks]
     print(f"TAP version 13\n1..{len(checks)}", flush=True)
     failed = 0
     for number, check in enumerate(checks, 1):
