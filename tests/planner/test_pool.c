@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Routes over the network ports of neighbours: whose, how much, in which rounds, and that plans of them are right. */
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "compile.h"
 #include "emit/file.h"
-#include "harness.h"
+#include "move_room.h"
 #include "routing/pool.h"
 #include "routing/relay.h"
 #include "routing/relay_ports.h"
@@ -14,20 +10,12 @@
 #include "schedule/peak.h"
 #include "schedule/schedule.h"
 #include "shunt/verify.h"
-#include "space/pair.h"
-
-#define ADAM "master: fp32, exp_avg: fp32, exp_avg_sq: fp32"
 
 static const char model_text[] = "kind: model\nname: toy\nlayers: 4\nheads: 8\ntensors:\n"
                                  "  - {name: embed.weight, shape: [512, 64], stage: first, cut: {dim: 0}}\n"
                                  "  - {name: norm.weight, shape: [60], stage: last}\n"
                                  "  - {name: \"layer.{i}.up.weight\", shape: [256, 64], cut: {dim: 0}}\n"
                                  "  - {name: \"layer.{i}.down.weight\", shape: [64, 256], cut: {dim: 1}}\n";
-
-/* Rounds and messages cost nothing: what is worth it is a matter of bytes alone. */
-static const char cluster_text[] = "kind: cluster\nname: toy\ndevices_per_node: 4\ndevice: {memory: 1 GiB}\n"
-                                   "links: {intra_node: 90 GB/s, inter_node: 10 GB/s}\ncopy: 500 GB/s\n"
-                                   "costs: {round: 0 us, message: 0 us}\n";
 
 static const struct {
     const char *name, *from, *to; /* what the layouts say of themselves */
@@ -54,67 +42,17 @@ static const struct {
 };
 #define MOVE_COUNT (sizeof(moves) / sizeof(moves[0]))
 
-struct room {
-    struct arena arena;
-    struct compile_options options;
-    struct compile_documents documents;
-    struct route *base, *pooled;
-};
-
-enum file { FROM, TO, MODEL, MACHINES, FILES };
-
-static char folder[] = "/tmp/shunt-pool-XXXXXX";
-static char paths[FILES][64];
-
-static bool write_file(enum file file, const char *text)
+static void improve(struct room *room)
 {
-    static const char *const names[FILES] = {"from", "to", "model", "cluster"};
-    snprintf(paths[file], sizeof(paths[file]), "%s/%s.yaml", folder, names[file]);
-    FILE *out = fopen(paths[file], "w");
-    if (out == NULL)
-        return false;
-    if (file <= TO)
-        fprintf(out, "kind: layout\nname: %s\nmodel: model.yaml\n", names[file]);
-    fprintf(out, "%s\n", text);
-    return fclose(out) == 0;
-}
-
-static bool build_routes(struct room *room, struct shunt_err *err)
-{
-    const struct compile_documents *documents = &room->documents;
-    struct pair pair;
-    struct world *world;
-    if (pair_build(&room->arena, documents->model, documents->from, documents->to, &pair, err) != SHUNT_OK ||
-        world_build(&room->arena, documents->cluster, pair.from, pair.to, &world, err) != SHUNT_OK ||
-        route_build(&room->arena, pair.space, pair.from, pair.to, world, &room->base, err) != SHUNT_OK)
-        return false;
     struct route *relayed = relay_build(&room->arena, room->base);
     room->base = relayed != NULL ? relayed : room->base;
-    room->pooled = pool_build(&room->arena, room->base);
-    return true;
+    room->better = pool_build(&room->arena, room->base);
 }
 
-static bool room_open(struct room *room, size_t row)
+static bool open_row(struct room *room, size_t row)
 {
-    struct shunt_err err = {0};
-    memset(room, 0, sizeof(*room));
-    bool written = write_file(FROM, moves[row].from) && write_file(TO, moves[row].to) &&
-                   write_file(MODEL, model_text) && write_file(MACHINES, cluster_text);
-    CHECK(written);
-    room->options =
-        (struct compile_options){.from_path = paths[FROM], .to_path = paths[TO], .cluster = paths[MACHINES]};
-    bool loaded = written && compile_load(&room->options, &room->documents, stdout) == SHUNT_OK;
-    CHECK_MSG(loaded, "%s", moves[row].name);
-    arena_init(&room->arena);
-    bool built = loaded && setjmp(room->arena.on_failure) == 0 && build_routes(room, &err);
-    CHECK_MSG(built, "%s: %s", moves[row].name, err.text);
-    return built;
-}
-
-static void room_close(struct room *room)
-{
-    arena_finish(&room->arena);
-    compile_unload(&room->documents);
+    const struct move_text move = {moves[row].name, model_text, moves[row].from, moves[row].to};
+    return room_open(room, &move, improve);
 }
 
 /* ---- routes -------------------------------------------------------------------------- */
@@ -161,7 +99,7 @@ static void check_passing(const struct route_type *type, uint32_t index, uint32_
 
 static void check_pieces(const struct room *room, size_t row)
 {
-    const struct route *route = room->pooled;
+    const struct route *route = room->better;
     const char *name = moves[row].name;
     uint32_t stages = 0;
     for (uint32_t i = 0; i < route->space->item_count; i++)
@@ -183,8 +121,8 @@ static void check_pieces(const struct room *room, size_t row)
 /** As much is needed and crosses between nodes, more inside them; the busiest port is near what no plan beats. */
 static void check_figures(struct room *room, size_t row)
 {
-    const struct route_figures *base = &room->base->figures, *pooled = &room->pooled->figures;
-    double seconds = relay_route_seconds(&room->arena, room->pooled);
+    const struct route_figures *base = &room->base->figures, *pooled = &room->better->figures;
+    double seconds = relay_route_seconds(&room->arena, room->better);
     CHECK_EQ_U64(pooled->needed_remote, base->needed_remote);
     CHECK_EQ_U64(pooled->local, base->local);
     CHECK_EQ_U64(pooled->saved, base->saved);
@@ -200,10 +138,10 @@ static void pools_where_it_pays(void)
 {
     for (size_t row = 0; row < MOVE_COUNT; row++) {
         struct room room;
-        if (!room_open(&room, row))
+        if (!open_row(&room, row))
             continue;
-        CHECK_MSG((room.pooled != NULL) == (moves[row].most > 0), "%s", moves[row].name);
-        if (room.pooled != NULL && moves[row].most > 0) {
+        CHECK_MSG((room.better != NULL) == (moves[row].most > 0), "%s", moves[row].name);
+        if (room.better != NULL && moves[row].most > 0) {
             check_pieces(&room, row);
             check_figures(&room, row);
         }
@@ -267,7 +205,7 @@ static uint32_t *plain_order(struct arena *arena, const struct problem *problem)
  */
 static uint32_t check_lists(struct room *room, uint32_t depth, const char *name)
 {
-    struct problem *problem = build_problem(room, room->pooled, UINT64_MAX / 4);
+    struct problem *problem = build_problem(room, room->better, UINT64_MAX / 4);
     struct rounds_options options = {.depth = depth,
                                      .slot_bytes = problem->staging / depth,
                                      .chunk_bytes = 1 << 14,
@@ -290,7 +228,7 @@ static uint32_t check_lists(struct room *room, uint32_t depth, const char *name)
 /** The same of rounds that are balanced. */
 static void check_balanced(struct room *room, bool hold_old, const char *name)
 {
-    const struct problem *problem = build_problem(room, room->pooled, UINT64_MAX / 4);
+    const struct problem *problem = build_problem(room, room->better, UINT64_MAX / 4);
     const struct balance_options options = {.depth = 2,
                                             .hold_old = hold_old,
                                             .round_factor = 1,
@@ -308,9 +246,9 @@ static void plans_are_proved(void)
     uint32_t tight = 0;
     for (size_t row = 0; row < MOVE_COUNT; row++) {
         struct room room;
-        if (!room_open(&room, row))
+        if (!open_row(&room, row))
             continue;
-        if (room.pooled != NULL) {
+        if (room.better != NULL) {
             tight += check_lists(&room, 1, moves[row].name);
             tight += check_lists(&room, 2, moves[row].name);
             check_balanced(&room, false, moves[row].name);
@@ -328,10 +266,10 @@ static void compiler_chooses(void)
         struct room room;
         struct schedule all, alone;
         struct shunt_err err = {0};
-        if (!room_open(&room, row))
+        if (!open_row(&room, row))
             continue;
         const struct problem *base = build_problem(&room, room.base, UINT64_MAX / 4);
-        const struct problem *pooled = room.pooled != NULL ? build_problem(&room, room.pooled, UINT64_MAX / 4) : NULL;
+        const struct problem *pooled = room.better != NULL ? build_problem(&room, room.better, UINT64_MAX / 4) : NULL;
         CHECK_MSG(schedule_build(&room.arena, base, pooled, METHOD_AUTO, &all, &err) == SHUNT_OK, "%s: %s",
                   moves[row].name, err.text);
         CHECK_MSG((all.problem == pooled) == (moves[row].most > 0), "%s", moves[row].name);
@@ -339,7 +277,7 @@ static void compiler_chooses(void)
                   moves[row].name, err.text);
         CHECK_EQ_U64(all.least_cap, alone.least_cap);
         struct problem *tight = build_problem(&room, room.base, all.least_cap);
-        struct problem *other = pooled != NULL ? build_problem(&room, room.pooled, all.least_cap) : NULL;
+        struct problem *other = pooled != NULL ? build_problem(&room, room.better, all.least_cap) : NULL;
         CHECK_MSG(schedule_build(&room.arena, tight, other, METHOD_AUTO, &all, &err) == SHUNT_OK, "%s: %s",
                   moves[row].name, err.text);
         CHECK(peak_of_rounds(&room.arena, all.problem, &all.rounds) <= tight->cap);
@@ -347,32 +285,19 @@ static void compiler_chooses(void)
     }
 }
 
-/** All rows write the same files. */
-static void in_folder(void (*check)(void))
-{
-    if (mkdtemp(strcpy(folder, "/tmp/shunt-pool-XXXXXX")) == NULL) {
-        test_skip("no temporary folder");
-        return;
-    }
-    check();
-    for (int file = 0; file < FILES; file++)
-        unlink(paths[file]);
-    rmdir(folder);
-}
-
 static void test_routes(void)
 {
-    in_folder(pools_where_it_pays);
+    room_folder_around(pools_where_it_pays);
 }
 
 static void test_plans(void)
 {
-    in_folder(plans_are_proved);
+    room_folder_around(plans_are_proved);
 }
 
 static void test_choice(void)
 {
-    in_folder(compiler_chooses);
+    room_folder_around(compiler_chooses);
 }
 
 static const struct test_case cases[] = {

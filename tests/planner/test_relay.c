@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Relayed routes of real moves: who sends on what, where it pays, in which rounds, and that plans of them are right. */
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "compile.h"
-#include "harness.h"
+#include "move_room.h"
 #include "routing/relay.h"
 #include "routing/relay_ports.h"
 #include "schedule/estimate.h"
 #include "schedule/schedule.h"
 #include "shunt/verify.h"
-#include "space/pair.h"
-
-#define ADAM "master: fp32, exp_avg: fp32, exp_avg_sq: fp32"
 
 static const char model_text[] = "kind: model\nname: toy\nlayers: 4\nheads: 4\ntensors:\n"
                                  "  - {name: embed.weight, shape: [512, 64], stage: first, cut: {dim: 0}}\n"
                                  "  - {name: \"layer.{i}.up.weight\", shape: [256, 64], cut: {dim: 0}}\n"
                                  "  - {name: \"layer.{i}.down.weight\", shape: [64, 256], cut: {dim: 1}}\n";
-
-/* Rounds and messages cost nothing: what is worth it is a matter of bytes alone. */
-static const char cluster_text[] = "kind: cluster\nname: toy\ndevices_per_node: 4\ndevice: {memory: 1 GiB}\n"
-                                   "links: {intra_node: 90 GB/s, inter_node: 10 GB/s}\ncopy: 500 GB/s\n"
-                                   "costs: {round: 0 us, message: 0 us}\n";
 
 static const struct {
     const char *name, *from, *to; /* what the layouts say of themselves */
@@ -50,65 +38,15 @@ static const struct {
     {"nothing moves", "parallel: {tp: 4, dp: 2}", "parallel: {tp: 4, dp: 2}", 0, 0, NULL},
 };
 
-struct room {
-    struct arena arena;
-    struct compile_options options;
-    struct compile_documents documents;
-    struct route *direct, *relayed;
-};
-
-enum file { FROM, TO, MODEL, MACHINES, FILES };
-
-static char folder[] = "/tmp/shunt-relay-XXXXXX";
-static char paths[FILES][64];
-
-static bool write_file(enum file file, const char *text)
+static void improve(struct room *room)
 {
-    static const char *const names[FILES] = {"from", "to", "model", "cluster"};
-    snprintf(paths[file], sizeof(paths[file]), "%s/%s.yaml", folder, names[file]);
-    FILE *out = fopen(paths[file], "w");
-    if (out == NULL)
-        return false;
-    if (file <= TO)
-        fprintf(out, "kind: layout\nname: %s\nmodel: model.yaml\n", names[file]);
-    fprintf(out, "%s\n", text);
-    return fclose(out) == 0;
+    room->better = relay_build(&room->arena, room->base);
 }
 
-static bool build_routes(struct room *room, struct shunt_err *err)
+static bool open_row(struct room *room, size_t row)
 {
-    const struct compile_documents *documents = &room->documents;
-    struct pair pair;
-    struct world *world;
-    if (pair_build(&room->arena, documents->model, documents->from, documents->to, &pair, err) != SHUNT_OK ||
-        world_build(&room->arena, documents->cluster, pair.from, pair.to, &world, err) != SHUNT_OK ||
-        route_build(&room->arena, pair.space, pair.from, pair.to, world, &room->direct, err) != SHUNT_OK)
-        return false;
-    room->relayed = relay_build(&room->arena, room->direct);
-    return true;
-}
-
-static bool room_open(struct room *room, size_t row)
-{
-    struct shunt_err err = {0};
-    memset(room, 0, sizeof(*room));
-    bool written = write_file(FROM, moves[row].from) && write_file(TO, moves[row].to) &&
-                   write_file(MODEL, model_text) && write_file(MACHINES, cluster_text);
-    CHECK(written);
-    room->options =
-        (struct compile_options){.from_path = paths[FROM], .to_path = paths[TO], .cluster = paths[MACHINES]};
-    bool loaded = written && compile_load(&room->options, &room->documents, stdout) == SHUNT_OK;
-    CHECK_MSG(loaded, "%s", moves[row].name);
-    arena_init(&room->arena);
-    bool built = loaded && setjmp(room->arena.on_failure) == 0 && build_routes(room, &err);
-    CHECK_MSG(built, "%s: %s", moves[row].name, err.text);
-    return built;
-}
-
-static void room_close(struct room *room)
-{
-    arena_finish(&room->arena);
-    compile_unload(&room->documents);
+    const struct move_text move = {moves[row].name, model_text, moves[row].from, moves[row].to};
+    return room_open(room, &move, improve);
 }
 
 /** The piece of the same cell that a device takes; piece_count: none. */
@@ -142,7 +80,7 @@ static uint32_t check_item(const struct route_type *type, uint32_t index, const 
 
 static void check_sources(const struct room *room, size_t row)
 {
-    const struct route *route = room->relayed;
+    const struct route *route = room->better;
     uint32_t stages = 0;
     for (uint32_t t = 0; t < route->type_count; t++) {
         const struct route_type *type = &route->types[t];
@@ -161,16 +99,16 @@ static void check_sources(const struct room *room, size_t row)
 /** No byte crosses more often, and none enters a node twice unless it may not be sent on. */
 static void check_figures(struct room *room, size_t row)
 {
-    const struct route_figures *direct = &room->direct->figures, *relayed = &room->relayed->figures;
+    const struct route_figures *direct = &room->base->figures, *relayed = &room->better->figures;
     const char *name = moves[row].name;
-    double seconds = relay_route_seconds(&room->arena, room->relayed);
+    double seconds = relay_route_seconds(&room->arena, room->better);
     CHECK_EQ_U64(relayed->needed_remote, direct->needed_remote);
     CHECK_EQ_U64(relayed->moved, relayed->needed_remote);
     CHECK_EQ_U64(relayed->local, direct->local);
     CHECK_EQ_U64(relayed->inter_node_lower_bound, direct->inter_node_lower_bound);
     CHECK_MSG(relayed->forwarded > 0, "%s", name);
     CHECK_MSG(moves[row].not_sent != NULL || relayed->inter_node == relayed->inter_node_lower_bound, "%s", name);
-    CHECK_MSG(seconds <= 0.98 * relay_route_seconds(&room->arena, room->direct), "%s: %f s", name, seconds);
+    CHECK_MSG(seconds <= 0.98 * relay_route_seconds(&room->arena, room->base), "%s: %f s", name, seconds);
     CHECK_MSG(seconds <= moves[row].most * relayed->lower_bound_seconds, "%s: %f of %f s", name, seconds,
               relayed->lower_bound_seconds);
 }
@@ -179,10 +117,10 @@ static void relays_where_it_pays(void)
 {
     for (size_t row = 0; row < sizeof(moves) / sizeof(moves[0]); row++) {
         struct room room;
-        if (!room_open(&room, row))
+        if (!open_row(&room, row))
             continue;
-        CHECK_MSG((room.relayed != NULL) == (moves[row].most > 0), "%s", moves[row].name);
-        if (room.relayed != NULL && moves[row].most > 0) {
+        CHECK_MSG((room.better != NULL) == (moves[row].most > 0), "%s", moves[row].name);
+        if (room.better != NULL && moves[row].most > 0) {
             check_sources(&room, row);
             check_figures(&room, row);
         }
@@ -227,8 +165,8 @@ static void check_caps(struct room *room, const char *name)
         struct schedule both, alone;
         struct shunt_err err = {0};
         cap = i == 0 ? cap : (uint64_t)(caps[i] * (double)least);
-        const struct problem *direct = build_problem(room, room->direct, cap);
-        const struct problem *relayed = build_problem(room, room->relayed, cap);
+        const struct problem *direct = build_problem(room, room->base, cap);
+        const struct problem *relayed = build_problem(room, room->better, cap);
         CHECK_MSG(schedule_build(&room->arena, direct, relayed, METHOD_AUTO, &both, &err) == SHUNT_OK, "%s: %s", name,
                   err.text);
         CHECK_MSG(schedule_build(&room->arena, direct, NULL, METHOD_AUTO, &alone, &err) == SHUNT_OK, "%s: %s", name,
@@ -248,9 +186,9 @@ static void schedules_stages_under_caps(void)
 {
     for (size_t row = 0; row < sizeof(moves) / sizeof(moves[0]); row++) {
         struct room room;
-        if (moves[row].most == 0 || !room_open(&room, row))
+        if (moves[row].most == 0 || !open_row(&room, row))
             continue;
-        if (room.relayed != NULL)
+        if (room.better != NULL)
             check_caps(&room, moves[row].name);
         room_close(&room);
     }
@@ -289,7 +227,7 @@ static void plans_are_proved(void)
     for (size_t row = 0; row < sizeof(moves) / sizeof(moves[0]); row++) {
         struct room room;
         uint64_t least = 0, again = 0;
-        if (!room_open(&room, row))
+        if (!open_row(&room, row))
             continue;
         bool forwards = prove(&room, 0, moves[row].name, &least) > 0;
         CHECK_MSG(forwards == (moves[row].most > 0), "%s", moves[row].name);
@@ -299,32 +237,19 @@ static void plans_are_proved(void)
     }
 }
 
-/** All rows write the same two files. */
-static void in_folder(void (*check)(void))
-{
-    if (mkdtemp(strcpy(folder, "/tmp/shunt-relay-XXXXXX")) == NULL) {
-        test_skip("no temporary folder");
-        return;
-    }
-    check();
-    for (int file = 0; file < FILES; file++)
-        unlink(paths[file]);
-    rmdir(folder);
-}
-
 static void test_routes(void)
 {
-    in_folder(relays_where_it_pays);
+    room_folder_around(relays_where_it_pays);
 }
 
 static void test_rounds(void)
 {
-    in_folder(schedules_stages_under_caps);
+    room_folder_around(schedules_stages_under_caps);
 }
 
 static void test_plans(void)
 {
-    in_folder(plans_are_proved);
+    room_folder_around(plans_are_proved);
 }
 
 static const struct test_case cases[] = {
