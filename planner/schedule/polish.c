@@ -138,7 +138,7 @@ static bool join_rounds(struct polish *polish)
     const uint32_t units = polish->given->unit_count;
     uint32_t *kept = ARENA_NEW(polish->arena, uint32_t, units);
     bool found = false;
-    for (uint32_t t = 0; t + 1 < polish->round_count;) {
+    for (uint32_t t = 0; t + 1 < polish->round_count && polish->trials > 0;) {
         memcpy(kept, polish->round, units * sizeof(*kept));
         for (uint32_t u = 0; u < units; u++)
             polish->round[u] -= polish->round[u] > t;
@@ -157,7 +157,7 @@ static bool join_rounds(struct polish *polish)
 static bool move_units(struct polish *polish)
 {
     bool found = false;
-    for (uint32_t u = 0; u < polish->given->unit_count; u++) {
+    for (uint32_t u = 0; u < polish->given->unit_count && polish->trials > 0; u++) {
         for (uint32_t t = 0; t < polish->round_count; t++) {
             uint32_t kept = polish->round[u];
             if (t == kept)
@@ -182,7 +182,7 @@ static void swap_rounds(struct polish *polish, uint32_t u, uint32_t v)
 static bool swap_units(struct polish *polish)
 {
     bool found = false;
-    for (uint32_t u = 0; u < polish->given->unit_count; u++) {
+    for (uint32_t u = 0; u < polish->given->unit_count && polish->trials > 0; u++) {
         for (uint32_t v = u + 1; v < polish->given->unit_count; v++) {
             if (polish->round[u] == polish->round[v])
                 continue;
@@ -213,7 +213,7 @@ static void shift_rounds(struct polish *polish, uint32_t from, uint32_t to)
 static bool order_rounds(struct polish *polish)
 {
     bool found = false;
-    for (uint32_t from = 0; from < polish->round_count; from++) {
+    for (uint32_t from = 0; from < polish->round_count && polish->trials > 0; from++) {
         for (uint32_t to = 0; to < polish->round_count; to++) {
             if (from == to)
                 continue;
