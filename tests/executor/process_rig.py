@@ -169,7 +169,9 @@ def main(cases):
             print(f"ok {number} - {case.__name__} # SKIP {reason}")
         except Exception:  # a failing case must not hide the others
             failed += 1
-            for line in traceback.format_exc().splitlines():
+            text = traceback.format_exc()
+            sys.stderr.write(text)  # what a report of all tests shows of one that failed
+            for line in text.splitlines():
                 print(f"# {line}")
             print(f"not ok {number} - {case.__name__}")
         sys.stdout.flush()
