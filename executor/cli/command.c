@@ -349,7 +349,9 @@ static enum shunt_status find_transport(struct command *command, struct shunt_er
     if (command->options.read_journal != NULL) /* moves nothing */
         return SHUNT_OK;
     enum shunt_status st = transport_find(name, &command->transport, err);
-    return st == SHUNT_OK ? check_device(command, err) : st;
+    if (st == SHUNT_OK)
+        st = check_device(command, err);
+    return st == SHUNT_OK && command->transport->look != NULL ? command->transport->look(err) : st;
 }
 
 static enum shunt_status open_command(struct command *command, struct shunt_err *err)
@@ -369,7 +371,6 @@ int command_run(int argc, char **argv)
     struct shunt_err err = {{0}};
     enum shunt_status st = options_parse(argc, argv, &command.options, &err);
     progress_init(&command.progress);
-    signals_restore();
     if (st != SHUNT_OK) {
         fprintf(stderr, "shunt-exec: %s\n", err.text);
         return shunt_status_exit_code(st);

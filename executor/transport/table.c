@@ -6,9 +6,10 @@
 
 const struct transport_row transport_rows[] = {
 #ifdef SHUNT_HAVE_UCX
-    {"ucx", "one process per device, host memory, UCX tag messages", &transport_ucx, NULL},
+    {"ucx", "one process per device, host memory, through the UCX library found at run time", &transport_ucx, NULL},
 #else
-    {"ucx", "one process per device, host memory, UCX tag messages", NULL, "built without UCX"},
+    {"ucx", "one process per device, host memory, through the UCX library found at run time", NULL,
+     "built without UCX"},
 #endif
     {"loopback", "all devices in one process, host or CUDA memory", &transport_loopback, NULL},
     {"nccl", "one process per device, CUDA memory", NULL,

@@ -49,6 +49,8 @@ struct transport_ops {
     /** Takes several messages between two devices in one group: the Nth that is sent is the Nth that is received. */
     bool many_messages;
 
+    /** Find the library behind it; NULL: there is none. Cheap after the first time. @return SHUNT_ERR_IO */
+    enum shunt_status (*look)(struct shunt_err *err);
     enum shunt_status (*open)(const struct transport_config *config, struct transport **transport_out,
                               struct shunt_err *err);
 

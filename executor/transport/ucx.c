@@ -47,6 +47,9 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
                                   struct shunt_err *err)
 {
     struct deadline deadline = deadline_after(config->timeout_seconds);
+    enum shunt_status st = ucx_api_load(err);
+    if (st != SHUNT_OK)
+        return st;
     struct ucx *ucx = calloc(1, sizeof(*ucx));
     if (ucx != NULL)
         ucx->peers = calloc(config->size, sizeof(*ucx->peers));
@@ -59,7 +62,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
                                    .first_local = config->rank,
                                    .local_count = 1,
                                    .root = config->rank == 0};
-    snprintf(ucx->base.library, sizeof(ucx->base.library), "UCX %s", ucp_get_version_string());
+    snprintf(ucx->base.library, sizeof(ucx->base.library), "UCX %s", ucx_api.ucp_get_version_string());
     ucx->meet = config->meet;
     ucx->segments.fd = -1;
     snprintf(ucx->where, sizeof(ucx->where), "at the meeting");
@@ -70,7 +73,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
         ucx->peers[i].device = i;
     }
     ucx_log_divert();
-    enum shunt_status st = ucx_meet_all(ucx, &deadline, err);
+    st = ucx_meet_all(ucx, &deadline, err);
     if (st == SHUNT_OK)
         st = ucx_control_connect(ucx, &deadline, err);
     if (st != SHUNT_OK) {
@@ -86,6 +89,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
 const struct transport_ops transport_ucx = {
     .name = "ucx",
     .many_messages = true,
+    .look = ucx_api_load,
     .open = ucx_open,
     .prepare = ucx_prepare,
     .post = ucx_post,

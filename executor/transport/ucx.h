@@ -16,11 +16,10 @@
  * cancelled and the run ends with an error that names the device.
  */
 
-#include <ucp/api/ucp.h>
-
 #include "launch/meet.h"
 #include "transport/segments.h"
 #include "transport/transport.h"
+#include "transport/ucx_api.h"
 
 #define UCX_HOST_BYTES 64u
 

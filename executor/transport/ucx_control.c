@@ -55,11 +55,11 @@ bool ucx_progress(struct ucx *ucx)
 {
     unsigned moved = 0;
     if (ucx->local.worker != NULL)
-        moved += ucp_worker_progress(ucx->local.worker);
+        moved += ucx_api.ucp_worker_progress(ucx->local.worker);
     if (ucx->remote.worker != NULL)
-        moved += ucp_worker_progress(ucx->remote.worker);
+        moved += ucx_api.ucp_worker_progress(ucx->remote.worker);
     if (ucx->control.worker != NULL)
-        moved += ucp_worker_progress(ucx->control.worker);
+        moved += ucx_api.ucp_worker_progress(ucx->control.worker);
     return moved != 0;
 }
 
@@ -177,7 +177,7 @@ static enum shunt_status explain_failure(struct ucx *ucx, struct shunt_err *err)
     char who[160];
     ucx_print_peer(ucx, ucx->failed_device, who, sizeof(who));
     ucx->lost_device = ucx->failed_device;
-    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, %s", who, ucs_status_string(ucx->failed_status),
+    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, %s", who, ucx_api.ucs_status_string(ucx->failed_status),
                       ucx->where);
 }
 
@@ -255,7 +255,7 @@ static void batch_flush(struct ucx *ucx, const struct ucx_batch *batch)
 {
     struct deadline deadline = deadline_after(WORDS_SECONDS);
     while (!all_done(batch) && !deadline_passed(&deadline))
-        ucp_worker_progress(ucx->control.worker);
+        ucx_api.ucp_worker_progress(ucx->control.worker);
 }
 
 /* Take back what is open; what UCX does not give back is kept until its worker is gone. */
@@ -263,7 +263,7 @@ static void batch_finish(struct ucx *ucx, struct ucx_batch *batch)
 {
     for (uint32_t i = 0; i < batch->count; i++) {
         if (batch->records[i].handle != NULL)
-            ucp_request_cancel(ucx->control.worker, batch->records[i].handle);
+            ucx_api.ucp_request_cancel(ucx->control.worker, batch->records[i].handle);
     }
     batch_flush(ucx, batch);
     if (all_done(batch)) {
@@ -289,7 +289,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     record->done = true;
     record->status = status;
     record->handle = NULL;
-    ucp_request_free(request);
+    ucx_api.ucp_request_free(request);
 }
 
 static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
@@ -315,7 +315,7 @@ static void send_record(struct ucx *ucx, struct record *record, const void *byte
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.send = on_sent,
                                  .user_data = record};
-    start(record, ucp_tag_send_nbx(ucx->peers[record->device].control_ep, bytes, size, tag, &param));
+    start(record, ucx_api.ucp_tag_send_nbx(ucx->peers[record->device].control_ep, bytes, size, tag, &param));
 }
 
 static ucp_request_param_t receive_param(struct record *record)
@@ -329,7 +329,7 @@ static ucp_request_param_t receive_param(struct record *record)
 static void receive_record(struct ucx *ucx, struct record *record, void *bytes, size_t size, uint64_t tag)
 {
     ucp_request_param_t param = receive_param(record);
-    start(record, ucp_tag_recv_nbx(ucx->control.worker, bytes, size, tag, UINT64_MAX, &param));
+    start(record, ucx_api.ucp_tag_recv_nbx(ucx->control.worker, bytes, size, tag, UINT64_MAX, &param));
 }
 
 /* Last words of somebody, if any have come. */
@@ -338,15 +338,15 @@ static bool take_last_words(struct ucx *ucx, struct meet_lost *lost)
     const uint64_t tag = control_tag(KIND_LAST_WORD, 0, 0);
     ucp_tag_recv_info_t info;
     struct meet_lost words;
-    if (ucx->control.worker == NULL || ucp_tag_probe_nb(ucx->control.worker, tag, KIND_MASK, 0, &info) == NULL)
+    if (ucx->control.worker == NULL || ucx_api.ucp_tag_probe_nb(ucx->control.worker, tag, KIND_MASK, 0, &info) == NULL)
         return false;
     struct ucx_batch *batch = batch_new(1, sizeof(words));
     if (batch == NULL)
         return false;
-    ucp_tag_message_h message = ucp_tag_probe_nb(ucx->control.worker, tag, KIND_MASK, 1, &info);
+    ucp_tag_message_h message = ucx_api.ucp_tag_probe_nb(ucx->control.worker, tag, KIND_MASK, 1, &info);
     struct record *record = &batch->records[0];
     ucp_request_param_t param = receive_param(record);
-    start(record, ucp_tag_msg_recv_nbx(ucx->control.worker, batch->payload, sizeof(words), message, &param));
+    start(record, ucx_api.ucp_tag_msg_recv_nbx(ucx->control.worker, batch->payload, sizeof(words), message, &param));
     batch_flush(ucx, batch);
     bool good = record->done && record->status == UCS_OK && record->bytes == sizeof(words);
     memcpy(&words, batch->payload, sizeof(words));

@@ -63,7 +63,7 @@ static void request_done(struct ucx_request *request, ucs_status_t status)
 static void on_sent(void *handle, ucs_status_t status, void *user_data)
 {
     request_done(user_data, status);
-    ucp_request_free(handle);
+    ucx_api.ucp_request_free(handle);
 }
 
 static void on_received(void *handle, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
@@ -72,7 +72,7 @@ static void on_received(void *handle, ucs_status_t status, const ucp_tag_recv_in
     if (status == UCS_OK)
         request->message->arrived = info->length;
     request_done(request, status);
-    ucp_request_free(handle);
+    ucx_api.ucp_request_free(handle);
 }
 
 static void start(struct ucx_group *group, struct transport_message *message)
@@ -88,13 +88,14 @@ static void start(struct ucx_group *group, struct transport_message *message)
     group->pending++;
     if (message->direction == SHUNT_SEND) {
         param.cb.send = on_sent;
-        handle = ucp_tag_send_nbx(peer->data_ep, message->data, message->bytes,
-                                  data_tag(ucx, group->round, ucx->base.first_local), &param);
+        handle = ucx_api.ucp_tag_send_nbx(peer->data_ep, message->data, message->bytes,
+                                          data_tag(ucx, group->round, ucx->base.first_local), &param);
     } else {
         param.cb.recv = on_received;
         message->arrived = 0;
-        handle = ucp_tag_recv_nbx(peer->here ? ucx->local.worker : ucx->remote.worker, message->data, message->bytes,
-                                  data_tag(ucx, group->round, message->peer), UINT64_MAX, &param);
+        handle =
+            ucx_api.ucp_tag_recv_nbx(peer->here ? ucx->local.worker : ucx->remote.worker, message->data, message->bytes,
+                                     data_tag(ucx, group->round, message->peer), UINT64_MAX, &param);
     }
     if (!UCS_PTR_IS_PTR(handle))
         request_done(request, UCS_PTR_STATUS(handle));
@@ -195,9 +196,9 @@ enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const st
     set_where(ucx, round);
     ucx->reached = plan_round(round);
     for (uint32_t turn = 1; group->pending != 0; turn++) {
-        unsigned moved = ucp_worker_progress(ucx->local.worker);
+        unsigned moved = ucx_api.ucp_worker_progress(ucx->local.worker);
         if (ucx->remote.worker != NULL)
-            moved += ucp_worker_progress(ucx->remote.worker);
+            moved += ucx_api.ucp_worker_progress(ucx->remote.worker);
         if (moved != 0 && turn % CONTROL_TURNS != 0) {
             idle = 0;
             continue;
@@ -231,7 +232,7 @@ static void cancel_group(struct ucx *ucx, struct ucx_group *group)
         if (request->handle == NULL)
             continue;
         const struct ucx_peer *peer = &ucx->peers[request->message->peer];
-        ucp_request_cancel(peer->here ? ucx->local.worker : ucx->remote.worker, request->handle);
+        ucx_api.ucp_request_cancel(peer->here ? ucx->local.worker : ucx->remote.worker, request->handle);
     }
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucs/debug/log_def.h>
 
 #include "transport/ucx.h"
 
@@ -13,26 +12,26 @@
 
 static enum shunt_status ucx_fail(struct shunt_err *err, const char *call, const char *what, ucs_status_t status)
 {
-    return shunt_fail(err, SHUNT_ERR_TRANSPORT, "UCX %s (%s): %s", call, what, ucs_status_string(status));
+    return shunt_fail(err, SHUNT_ERR_TRANSPORT, "UCX %s (%s): %s", call, what, ucx_api.ucs_status_string(status));
 }
 
 /* What only some versions or transports know: no error if this one does not. */
 static void set_if_known(ucp_config_t *config, const char *name, const char *value)
 {
-    (void)ucp_config_modify(config, name, value);
+    (void)ucx_api.ucp_config_modify(config, name, value);
 }
 
 static enum shunt_status open_context(struct ucx_worker *worker, const char *what, const struct ucx_choice *choice,
                                       struct shunt_err *err)
 {
     ucp_config_t *config;
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    ucs_status_t status = ucx_api.ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return ucx_fail(err, "ucp_config_read", what, status);
     if (choice->tls != NULL)
-        status = ucp_config_modify(config, "TLS", choice->tls);
+        status = ucx_api.ucp_config_modify(config, "TLS", choice->tls);
     if (status == UCS_OK && choice->devices != NULL)
-        status = ucp_config_modify(config, "NET_DEVICES", choice->devices);
+        status = ucx_api.ucp_config_modify(config, "NET_DEVICES", choice->devices);
     if (choice->segment_dir != NULL) {
         set_if_known(config, "DIR", choice->segment_dir); /* 1.13 */
         set_if_known(config, "POSIX_DIR", choice->segment_dir);
@@ -40,8 +39,8 @@ static enum shunt_status open_context(struct ucx_worker *worker, const char *wha
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_TAG, .name = what};
     if (status == UCS_OK)
-        status = ucp_init(&params, config, &worker->context);
-    ucp_config_release(config);
+        status = ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &worker->context);
+    ucx_api.ucp_config_release(config);
     return status == UCS_OK ? SHUNT_OK : ucx_fail(err, "ucp_init", what, status);
 }
 
@@ -53,10 +52,10 @@ enum shunt_status ucx_worker_open(struct ucx_worker *worker, const char *what, c
         return st;
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucs_status_t status = ucp_worker_create(worker->context, &params, &worker->worker);
+    ucs_status_t status = ucx_api.ucp_worker_create(worker->context, &params, &worker->worker);
     if (status == UCS_OK)
         return SHUNT_OK;
-    ucp_cleanup(worker->context);
+    ucx_api.ucp_cleanup(worker->context);
     *worker = (struct ucx_worker){0};
     return ucx_fail(err, "ucp_worker_create", what, status);
 }
@@ -65,8 +64,8 @@ void ucx_worker_close(struct ucx_worker *worker)
 {
     if (worker->worker == NULL)
         return;
-    ucp_worker_destroy(worker->worker);
-    ucp_cleanup(worker->context);
+    ucx_api.ucp_worker_destroy(worker->worker);
+    ucx_api.ucp_cleanup(worker->context);
     *worker = (struct ucx_worker){0};
 }
 
@@ -94,14 +93,14 @@ enum shunt_status ucx_worker_address(const struct ucx_worker *worker, void *byte
     *size_out = 0;
     if (worker->worker == NULL)
         return SHUNT_OK;
-    ucs_status_t status = ucp_worker_get_address(worker->worker, &address, &size);
+    ucs_status_t status = ucx_api.ucp_worker_get_address(worker->worker, &address, &size);
     if (status != UCS_OK)
         return ucx_fail(err, "ucp_worker_get_address", "address", status);
     if (size <= capacity) {
         memcpy(bytes, address, size);
         *size_out = (uint32_t)size;
     }
-    ucp_worker_release_address(worker->worker, address);
+    ucx_api.ucp_worker_release_address(worker->worker, address);
     if (size > capacity)
         return shunt_fail(err, SHUNT_ERR_TRANSPORT,
                           "UCX needs an address of %zu bytes, %zu are left: choose fewer UCX_NET_DEVICES", size,
@@ -135,7 +134,7 @@ enum shunt_status ucx_endpoint(struct ucx_peer *peer, const struct ucx_worker *w
         params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER;
         params.err_handler = (ucp_err_handler_t){.cb = on_peer_failure, .arg = peer};
     }
-    ucs_status_t status = ucp_ep_create(worker->worker, &params, ep_out);
+    ucs_status_t status = ucx_api.ucp_ep_create(worker->worker, &params, ep_out);
     if (status == UCS_OK)
         return SHUNT_OK;
     char who[160];
@@ -143,22 +142,23 @@ enum shunt_status ucx_endpoint(struct ucx_peer *peer, const struct ucx_worker *w
     if (!means_lost(status))
         return ucx_fail(err, "ucp_ep_create", who, status);
     peer->owner->lost_device = peer->device;
-    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, while connecting to it", who, ucs_status_string(status));
+    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, while connecting to it", who,
+                      ucx_api.ucs_status_string(status));
 }
 
 void ucx_endpoint_close(struct ucx *ucx, ucp_ep_h ep, bool force)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0};
     struct deadline deadline = deadline_after(CLOSE_SECONDS);
-    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+    ucs_status_ptr_t request = ucx_api.ucp_ep_close_nbx(ep, &param);
     uint32_t turns = 0;
     if (!UCS_PTR_IS_PTR(request))
         return;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline_passed(&deadline)) {
+    while (ucx_api.ucp_request_check_status(request) == UCS_INPROGRESS && !deadline_passed(&deadline)) {
         if (!ucx_progress(ucx))
             ucx_idle(&turns);
     }
-    ucp_request_free(request);
+    ucx_api.ucp_request_free(request);
 }
 
 void ucx_idle(uint32_t *turns)
@@ -180,7 +180,7 @@ static ucs_log_func_rc_t log_to_stderr(const char *file, unsigned line, const ch
         return UCS_LOG_FUNC_RC_STOP;
     char text[512];
     vsnprintf(text, sizeof(text), format, args);
-    fprintf(stderr, "shunt-exec: UCX %s: %s\n", ucs_log_level_names[level], text);
+    fprintf(stderr, "shunt-exec: UCX %s: %s\n", (*ucx_api.ucs_log_level_names)[level], text);
     return UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -188,6 +188,6 @@ void ucx_log_divert(void)
 {
     static bool done;
     if (!done)
-        ucs_log_push_handler(log_to_stderr);
+        ucx_api.ucs_log_push_handler(log_to_stderr);
     done = true;
 }

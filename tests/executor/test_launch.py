@@ -65,6 +65,20 @@ def runs_over_ucx(folder):
     watch.check()
 
 
+def names_a_missing_library(folder):
+    """UCX is not linked: everything else works without it, and who asks for it is told, once."""
+    need_ucx()
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    with open(os.path.join(folder, "libucp.so.0"), "w", encoding="ascii") as file:
+        file.write("no library")
+    there = {"LD_LIBRARY_PATH": folder}
+    done = rig.run(plan, "--launch", 3, env=there)
+    rig.expect(done, 3, "shunt-exec: no UCX library: libucp.so.0 cannot be loaded (")
+    assert done.err.count("no UCX library") == 1, done
+    rig.expect(rig.run(plan, "--transport", "loopback", "--fill", 1, "--check", env=there), 0)
+    rig.expect(rig.run("--list", env=there), 0)
+
+
 def moves_large_messages(folder):
     need_ucx()
     plan = rig.make_plan(folder, "a.plan", 3, 4, 7, 1000, 3001, 4, 2)
@@ -463,6 +477,7 @@ def members_need_a_meeting(folder):
 rig.main([
     runs_over_loopback,
     runs_over_ucx,
+    names_a_missing_library,
     moves_large_messages,
     stays_under_its_peak,
     prints_json,

@@ -41,6 +41,10 @@ FORBIDDEN = {
     "executor/shunt-exec": ["libyaml", "libglpk", "libcrypto"],
 }
 
+# what the executor may need: libc's own libraries, and those of a sanitizer; UCX, CUDA and NCCL are loaded on use
+LEAN = ["executor/shunt-exec", "executor/libshunt-exec.so"]
+LEAN_NEEDS = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux[-\w]*|lib(a|ub|t|l)san)\.so\.\d+")
+
 
 def flags_of(build: Path, source: str) -> list[str] | None:
     """Compiler and flags of a source, without input, output and dependency files."""
@@ -114,6 +118,13 @@ def main() -> int:
         names = needed(build / program)
         for library in libraries:
             results.append((not any(name.startswith(library) for name in names), f"{program} does not need {library}"))
+    for program in LEAN:
+        if not os.path.exists(build / program):
+            results.append((None, f"{program}: not built here"))
+            continue
+        names = needed(build / program)
+        foreign = [name for name in names if not LEAN_NEEDS.fullmatch(name)]
+        results.append(("libc.so.6" in names and not foreign, f"{program} needs libc alone {' '.join(foreign)}".rstrip()))
     for number, (ok, text) in enumerate(results, 1):
         print(f"{'not ok' if ok is False else 'ok'} {number} - {text}{' # SKIP' if ok is None else ''}")
     print(f"1..{len(results)}")
