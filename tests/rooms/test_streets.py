@@ -43,6 +43,7 @@ FORBIDDEN = {
 
 # what the executor may need: libc's own libraries, and those of a sanitizer; UCX, CUDA and NCCL are loaded on use
 LEAN = ["executor/shunt-exec", "executor/libshunt-exec.so"]
+LEAN_BYTES = 300 << 10  # of the library, without the program for GPUs that it carries
 LEAN_NEEDS = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux[-\w]*|lib(a|ub|t|l)san)\.so\.\d+")
 
 
@@ -77,6 +78,31 @@ def needed(program: Path) -> list[str]:
     """Names of the shared libraries that a program or library asks for."""
     text = subprocess.run(["readelf", "-d", str(program)], capture_output=True, text=True, check=True).stdout
     return [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
+
+
+def text_bytes(build: Path, library: Path) -> int | None:
+    """What `size` counts as text, without the fat binary; None where the build is made to look for errors."""
+    options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
+    values = {option["name"]: option["value"] for option in options}
+    if values.get("b_sanitize", "none") != "none" or values["optimization"] in ("0", "g"):
+        return None
+    text = subprocess.run(["size", str(library)], capture_output=True, text=True, check=True).stdout
+    carried = build / "executor/device/kernel.fatbin"
+    return int(text.splitlines()[1].split()[0]) - (carried.stat().st_size if carried.exists() else 0)
+
+
+def check_lean(build: Path, results: list[tuple[bool | None, str]]) -> None:
+    """The executor needs libc alone, and its library is small."""
+    for program in LEAN:
+        if not os.path.exists(build / program):
+            results.append((None, f"{program}: not built here"))
+            continue
+        names = needed(build / program)
+        foreign = [name for name in names if not LEAN_NEEDS.fullmatch(name)]
+        results.append(("libc.so.6" in names and not foreign, f"{program} needs libc alone {' '.join(foreign)}".rstrip()))
+    library = build / LEAN[-1]
+    size = text_bytes(build, library) if library.exists() else None
+    results.append((None if size is None else 100 << 10 < size < LEAN_BYTES, f"text of {LEAN[-1]}: {size} bytes"))
 
 
 def includes_forward(order: list[str], folder: str, text: str) -> list[str]:
@@ -118,13 +144,7 @@ def main() -> int:
         names = needed(build / program)
         for library in libraries:
             results.append((not any(name.startswith(library) for name in names), f"{program} does not need {library}"))
-    for program in LEAN:
-        if not os.path.exists(build / program):
-            results.append((None, f"{program}: not built here"))
-            continue
-        names = needed(build / program)
-        foreign = [name for name in names if not LEAN_NEEDS.fullmatch(name)]
-        results.append(("libc.so.6" in names and not foreign, f"{program} needs libc alone {' '.join(foreign)}".rstrip()))
+    check_lean(build, results)
     for number, (ok, text) in enumerate(results, 1):
         print(f"{'not ok' if ok is False else 'ok'} {number} - {text}{' # SKIP' if ok is None else ''}")
     print(f"1..{len(results)}")
