@@ -39,6 +39,7 @@ static const char help_text[] =
     "  --timeout SECONDS    deadline of every wait [60]\n"
     "  --no-verify          do not prove the plan before running it\n"
     "  --json               print one JSON object instead of text\n"
+    "  --statistics DIR     write bytes and times of every round to DIR/device-NNNNN.jsonl\n"
     "  --list               print the transports and devices of this build\n"
     "  --help, --version\n"
     "\n"
@@ -58,6 +59,7 @@ enum option_code {
     OPT_REPLICAS,
     OPT_JOURNAL,
     OPT_READ_JOURNAL,
+    OPT_STATISTICS,
     OPT_TIMEOUT,
     OPT_NO_VERIFY,
     OPT_JSON,
@@ -81,6 +83,7 @@ static const struct option long_options[] = {
     {"replicas", no_argument, NULL, OPT_REPLICAS},
     {"journal", required_argument, NULL, OPT_JOURNAL},
     {"read-journal", required_argument, NULL, OPT_READ_JOURNAL},
+    {"statistics", required_argument, NULL, OPT_STATISTICS},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
     {"json", no_argument, NULL, OPT_JSON},
@@ -143,6 +146,9 @@ static enum shunt_status take_option(int code, struct options *o, struct shunt_e
         break;
     case OPT_READ_JOURNAL:
         o->read_journal = optarg;
+        break;
+    case OPT_STATISTICS:
+        o->statistics = optarg;
         break;
     case OPT_REPLICAS:
         o->replicas = true;

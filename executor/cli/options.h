@@ -17,7 +17,7 @@ struct options {
     const char *transport; /* NULL: not given */
     const char *on;        /* where buffers are; NULL: not given */
     const char *load, *store;
-    const char *journal, *read_journal;
+    const char *journal, *read_journal, *statistics;
     const char *meet, *job;
     bool fill, check;
     uint64_t seed;

@@ -8,6 +8,7 @@
 #include "cli/journals.h"
 #include "cli/memory.h"
 #include "cli/neighbours.h"
+#include "cli/statistics.h"
 #include "cli/storing.h"
 #include "io/replicas.h"
 #include "io/safetensors.h"
@@ -73,6 +74,7 @@ static enum shunt_status open_exec(struct local *local, struct shunt_err *err)
         .memory = {.ctx = local, .alloc = alloc_new, .release = release_old, .stream_ordered = true},
         .progress = {.ctx = local, .round_done = round_done},
         .checksum = worker->options->checksum,
+        .round_figures = worker->options->statistics != NULL,
     };
     enum shunt_status st = SHUNT_OK;
     if (worker->options->journal != NULL) {
@@ -203,7 +205,15 @@ static enum shunt_status move(struct worker *worker, struct shunt_err *err)
         st = compare_replicas(worker, err);
     if (st != SHUNT_OK)
         return st;
-    return shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
+    st = shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
+    for (uint32_t i = 0; i < worker->count && worker->options->statistics != NULL; i++) {
+        struct shunt_err cause = {{0}};
+        enum shunt_status wrote = statistics_write(worker->options->statistics, worker->execs[i],
+                                                   worker->locals[i].device, worker->plan, &cause);
+        if (wrote != SHUNT_OK && st == SHUNT_OK)
+            st = shunt_fail(err, wrote, "%s", cause.text);
+    }
+    return st;
 }
 
 static enum shunt_status check_locals(struct worker *worker, struct shunt_err *err)
@@ -327,6 +337,8 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
     }
     if (st == SHUNT_OK && options->journal != NULL)
         st = journals_make(options->journal, &cause);
+    if (st == SHUNT_OK && options->statistics != NULL)
+        st = statistics_make(options->statistics, &cause);
     if (st == SHUNT_OK)
         st = neighbours_check(chain, world, options->timeout_seconds, &cause);
     if (st == SHUNT_OK)

@@ -172,11 +172,12 @@ static enum shunt_status cuda_stream_finish(struct shunt_device *device, struct 
     }
 }
 
-static enum shunt_status cuda_event_create(struct shunt_device *device, struct device_event **event_out,
+static enum shunt_status cuda_event_create(struct shunt_device *device, bool timed, struct device_event **event_out,
                                            struct shunt_err *err)
 {
     struct cuda_device *cuda = cuda_of(device);
-    CUDA_CALL(cuda, err, cudaEventCreateWithFlags, (cudaEvent_t *)event_out, cudaEventDisableTiming);
+    CUDA_CALL(cuda, err, cudaEventCreateWithFlags, (cudaEvent_t *)event_out,
+              timed ? cudaEventDefault : cudaEventDisableTiming);
     return SHUNT_OK;
 }
 
@@ -210,6 +211,16 @@ static enum shunt_status cuda_event_poll(struct shunt_device *device, struct dev
     if (error != cudaSuccess && error != cudaErrorNotReady)
         return cuda_fail(cuda, "cudaEventQuery", error, err);
     *done_out = error == cudaSuccess;
+    return SHUNT_OK;
+}
+
+static enum shunt_status cuda_event_seconds(struct shunt_device *device, struct device_event *from,
+                                            struct device_event *to, double *seconds_out, struct shunt_err *err)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    float milliseconds = 0;
+    CUDA_CALL(cuda, err, cudaEventElapsedTime, &milliseconds, event_of(from), event_of(to));
+    *seconds_out = (double)milliseconds / 1e3;
     return SHUNT_OK;
 }
 
@@ -305,6 +316,7 @@ const struct device_ops device_cuda = {
     .event_record = cuda_event_record,
     .event_join = cuda_event_join,
     .event_poll = cuda_event_poll,
+    .event_seconds = cuda_event_seconds,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .alloc_host = cuda_alloc_host,

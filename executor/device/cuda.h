@@ -17,6 +17,7 @@
     X(cudaDeviceGetDefaultMemPool)                                                                                     \
     X(cudaEventCreateWithFlags)                                                                                        \
     X(cudaEventDestroy)                                                                                                \
+    X(cudaEventElapsedTime)                                                                                            \
     X(cudaEventQuery)                                                                                                  \
     X(cudaEventRecord)                                                                                                 \
     X(cudaFreeAsync)                                                                                                   \

@@ -61,7 +61,8 @@ struct device_ops {
     enum shunt_status (*stream_finish)(struct shunt_device *device, struct device_stream *stream, double seconds,
                                        struct shunt_err *err);
 
-    enum shunt_status (*event_create)(struct shunt_device *device, struct device_event **event_out,
+    /** @param timed  for event_seconds() */
+    enum shunt_status (*event_create)(struct shunt_device *device, bool timed, struct device_event **event_out,
                                       struct shunt_err *err);
     void (*event_destroy)(struct shunt_device *device, struct device_event *event);
     enum shunt_status (*event_record)(struct shunt_device *device, struct device_event *event,
@@ -72,6 +73,10 @@ struct device_ops {
     /** Whether all is done that the event was recorded behind. */
     enum shunt_status (*event_poll)(struct shunt_device *device, struct device_event *event, bool *done_out,
                                     struct shunt_err *err);
+
+    /** The time between two timed events, which are done. Only where work is asynchronous. */
+    enum shunt_status (*event_seconds)(struct shunt_device *device, struct device_event *from, struct device_event *to,
+                                       double *seconds_out, struct shunt_err *err);
 
     /** At least 64-byte aligned; on the host zeroed. bytes may be 0. @return SHUNT_ERR_NOMEM when there is none left */
     enum shunt_status (*alloc)(struct shunt_device *device, struct device_stream *stream, uint64_t bytes,

@@ -122,10 +122,10 @@ static enum shunt_status host_stream_finish(struct shunt_device *device, struct 
     return SHUNT_OK;
 }
 
-static enum shunt_status host_event_create(struct shunt_device *device, struct device_event **event_out,
+static enum shunt_status host_event_create(struct shunt_device *device, bool timed, struct device_event **event_out,
                                            struct shunt_err *err)
 {
-    (void)device, (void)err;
+    (void)device, (void)timed, (void)err;
     *event_out = NULL;
     return SHUNT_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "replay/direct.h"
 #include "replay/missing.h"
+#include "replay/rounds.h"
 
 #define POISON 0xA5 /* in memory that nobody has written yet, when tracking */
 
@@ -150,6 +151,7 @@ enum shunt_status engine_begin(struct engine *engine, struct shunt_err *err)
                                   .rounds = engine->header->round_count,
                                   .plan_peak_bytes = shunt_plan_get_device(engine->plan, engine->device)->peak_bytes};
     engine->live_bytes = engine->host_live_bytes = 0;
+    rounds_reset(engine);
     enum shunt_status st = engine_program_begin(engine, err);
     for (uint32_t slot = 0; slot < SHUNT_PLAN_MAX_DEPTH && st == SHUNT_OK; slot++)
         st = take_staging(engine, slot, err);

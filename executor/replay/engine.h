@@ -41,6 +41,7 @@ struct engine_schedule {
 
 struct checksum;
 struct direct;
+struct rounds;
 
 struct engine {
     const struct shunt_plan *plan;
@@ -67,6 +68,7 @@ struct engine {
     uint32_t peer_count, max_messages;
     struct checksum *checksum; /* NULL: none; owned */
     struct direct *segments;   /* NULL: every piece goes through a slot; owned */
+    struct rounds *rounds;     /* NULL: no figures of rounds are kept; owned */
 
     uint64_t live_bytes, host_live_bytes;
     double timeout_seconds; /* of a wait for the device */

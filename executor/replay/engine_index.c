@@ -7,6 +7,7 @@
 #include "replay/checksum.h"
 #include "replay/direct.h"
 #include "replay/engine.h"
+#include "replay/rounds.h"
 
 static char *buffer_name(const struct engine *engine, const struct shunt_plan_buffer *buffer)
 {
@@ -157,7 +158,7 @@ static enum shunt_status init_streams(struct engine *engine, struct shunt_err *e
     struct shunt_err cause = {{0}};
     enum shunt_status st = engine->on->ops->stream_create(engine->on, &engine->stream, &cause);
     if (st == SHUNT_OK)
-        st = engine->on->ops->event_create(engine->on, &engine->packed, &cause);
+        st = engine->on->ops->event_create(engine->on, false, &engine->packed, &cause);
     return st == SHUNT_OK ? st : shunt_fail(err, st, "device %u: %s", engine->device, cause.text);
 }
 
@@ -210,6 +211,7 @@ void engine_finish(struct engine *engine)
     free(engine->work);
     free(engine->bases);
     free(engine->whole);
+    rounds_destroy(engine);
     if (engine->on != NULL) {
         engine->on->ops->event_destroy(engine->on, engine->packed);
         engine->on->ops->stream_destroy(engine->on, engine->stream);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "replay/checksum.h"
+#include "replay/rounds.h"
 #include "shunt/verify.h"
 
 static const char *const state_names[] = {"opened", "verified", "bound", "running", "done", "failed"};
@@ -36,6 +37,8 @@ enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct
         goto err_close;
     if (config->checksum != 0)
         st = checksum_create(&exec->engine, &exec->engine.checksum, err);
+    if (st == SHUNT_OK && config->round_figures != 0)
+        st = rounds_create(&exec->engine, &exec->engine.rounds, err);
     if (st == SHUNT_OK && config->journal_path != NULL)
         st = journal_open(config->journal_path, plan, config->device, &exec->journal, err);
     if (st != SHUNT_OK)
@@ -149,6 +152,12 @@ const struct shunt_plan *shunt_exec_get_plan(const struct shunt_exec *exec)
 void shunt_exec_get_stats(const struct shunt_exec *exec, struct shunt_exec_stats *stats_out)
 {
     *stats_out = exec->engine.stats;
+}
+
+const struct shunt_exec_round *shunt_exec_get_rounds(const struct shunt_exec *exec, uint32_t *count_out)
+{
+    *count_out = exec->engine.rounds == NULL ? 0 : exec->engine.header->round_count;
+    return *count_out == 0 ? NULL : exec->engine.rounds->list;
 }
 
 uint32_t shunt_exec_buffer_count(const struct shunt_exec *exec)

@@ -19,7 +19,8 @@ static enum shunt_status fail(const struct pace *pace, uint32_t engine, uint32_t
 }
 
 enum shunt_status pace_init(struct pace *pace, struct shunt_world *world, struct engine **engines, uint32_t count,
-                            double timeout_seconds, void (*done)(void *ctx, uint32_t round), void *ctx,
+                            double timeout_seconds,
+                            enum shunt_status (*done)(void *ctx, uint32_t round, struct shunt_err *err), void *ctx,
                             struct shunt_err *err)
 {
     *pace = (struct pace){.world = world,
@@ -36,9 +37,9 @@ enum shunt_status pace_init(struct pace *pace, struct shunt_world *world, struct
     if (pace->events == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
     struct shunt_err cause = {{0}};
-    st = ops_of(pace)->event_create(pace->on, &pace->wired, &cause);
+    st = ops_of(pace)->event_create(pace->on, false, &pace->wired, &cause);
     for (uint32_t i = 0; i < count * PACE_WINDOW && st == SHUNT_OK; i++)
-        st = ops_of(pace)->event_create(pace->on, &pace->events[i], &cause);
+        st = ops_of(pace)->event_create(pace->on, false, &pace->events[i], &cause);
     return st == SHUNT_OK ? st : shunt_fail(err, st, "device %u: %s", engines[0]->device, cause.text);
 }
 
@@ -125,8 +126,7 @@ static enum shunt_status finish_round(struct pace *pace, struct shunt_err *err)
         }
     }
     pace->finished++;
-    pace->done(pace->ctx, round);
-    return SHUNT_OK;
+    return pace->done(pace->ctx, round, err);
 }
 
 enum shunt_status pace_drained(struct pace *pace, uint32_t round, struct shunt_err *err)

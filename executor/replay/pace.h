@@ -22,7 +22,7 @@ struct pace {
     uint32_t count;
     struct shunt_device *on; /* of all engines */
     double timeout_seconds;
-    void (*done)(void *ctx, uint32_t round);
+    enum shunt_status (*done)(void *ctx, uint32_t round, struct shunt_err *err);
     void *ctx;
     struct device_event *wired;   /* the group of the round at hand */
     struct device_event **events; /* PACE_WINDOW for each engine: round is drained */
@@ -31,7 +31,8 @@ struct pace {
 
 /** done: called for each round, in order, when all local devices have finished it. */
 enum shunt_status pace_init(struct pace *pace, struct shunt_world *world, struct engine **engines, uint32_t count,
-                            double timeout_seconds, void (*done)(void *ctx, uint32_t round), void *ctx,
+                            double timeout_seconds,
+                            enum shunt_status (*done)(void *ctx, uint32_t round, struct shunt_err *err), void *ctx,
                             struct shunt_err *err);
 /** What is put on the wire from now on comes after the packs of this round. */
 enum shunt_status pace_packed(struct pace *pace, uint32_t round, struct shunt_err *err);

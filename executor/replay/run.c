@@ -25,6 +25,7 @@
 #include "replay/exec.h"
 #include "replay/missing.h"
 #include "replay/pace.h"
+#include "replay/rounds.h"
 
 struct run {
     struct shunt_world *world;
@@ -53,14 +54,25 @@ static enum shunt_status run_checksum(struct engine *engine, uint32_t round, boo
     return st;
 }
 
+static enum shunt_status run_pack(struct engine *engine, uint32_t round, struct shunt_err *err)
+{
+    struct shunt_exec_stats before = engine->stats;
+    enum shunt_status st = rounds_mark(engine, round, ROUNDS_PACK, err);
+    if (st == SHUNT_OK)
+        st = engine_alloc(engine, round, err);
+    if (st == SHUNT_OK)
+        st = engine_pack(engine, round, err);
+    if (st == SHUNT_OK)
+        st = rounds_mark(engine, round, ROUNDS_PACKED, err);
+    rounds_count(engine, round, &before);
+    return st;
+}
+
 static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_err *err)
 {
     for (uint32_t i = 0; i < run->count; i++) {
         journal_begin(run->execs[i]->journal, round);
-        enum shunt_status st = engine_alloc(run->engines[i], round, err);
-        if (st != SHUNT_OK)
-            return st;
-        st = engine_pack(run->engines[i], round, err);
+        enum shunt_status st = run_pack(run->engines[i], round, err);
         if (st == SHUNT_OK && run->lockstep)
             st = engine_finish_round(run->engines[i], round, err);
         if (st != SHUNT_OK)
@@ -69,6 +81,14 @@ static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_
         (void)run_checksum(run->engines[i], round, true, err);
     }
     return SHUNT_OK;
+}
+
+static enum shunt_status run_mark(struct run *run, uint32_t round, enum rounds_moment moment, struct shunt_err *err)
+{
+    enum shunt_status st = SHUNT_OK;
+    for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
+        st = rounds_mark(run->engines[i], round, moment, err);
+    return st;
 }
 
 static enum shunt_status run_post_checksums(struct run *run, uint32_t round, struct shunt_err *err)
@@ -90,6 +110,8 @@ static enum shunt_status run_post(struct run *run, uint32_t round, struct shunt_
     struct transport *transport = run->world->transport;
     meet_beat(run->world->meet, MEET_MOVING, round);
     enum shunt_status st = pace_packed(&run->pace, round, err);
+    if (st == SHUNT_OK)
+        st = run_mark(run, round, ROUNDS_WIRE, err);
     if (st != SHUNT_OK)
         return st;
     for (uint32_t i = 0; i < run->count; i++) {
@@ -102,35 +124,60 @@ static enum shunt_status run_post(struct run *run, uint32_t round, struct shunt_
     return run->checksum ? run_post_checksums(run, round, err) : SHUNT_OK;
 }
 
+static enum shunt_status run_arrived(struct run *run, uint32_t round, struct shunt_err *err)
+{
+    enum shunt_status st = SHUNT_OK;
+    for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++) {
+        struct shunt_exec_stats before = run->engines[i]->stats;
+        st = engine_arrived(run->engines[i], round, err);
+        rounds_count(run->engines[i], round, &before);
+    }
+    return st;
+}
+
 static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_err *err)
 {
     struct transport *transport = run->world->transport;
     struct deadline deadline = deadline_after(run->timeout_seconds);
-    enum shunt_status st = transport->ops->wait(transport, round, &deadline, err);
+    enum shunt_status st = run_mark(run, round, ROUNDS_WAIT, err);
+    if (st == SHUNT_OK)
+        st = transport->ops->wait(transport, round, &deadline, err);
     if (st == SHUNT_ERR_TIMEOUT)
         missing_explain(run->engines, run->count, round, err);
-    for (uint32_t i = 0; i < run->count && st == SHUNT_OK; i++)
-        st = engine_arrived(run->engines[i], round, err);
+    if (st == SHUNT_OK)
+        st = run_arrived(run, round, err);
+    if (st == SHUNT_OK)
+        st = run_mark(run, round, ROUNDS_WIRED, err);
     if (st == SHUNT_OK)
         st = pace_wired(&run->pace, round, err);
+    if (st == SHUNT_OK)
+        st = run_mark(run, round, ROUNDS_WAITED, err);
     if (st == SHUNT_OK && run->checksum)
         st = transport->ops->wait(transport, TRANSPORT_CHECKSUM_ROUND + round, &deadline, err);
     return st == SHUNT_OK ? shunt_world_poll(run->world, err) : st;
 }
 
-static void say_done(void *ctx, uint32_t round)
+static enum shunt_status say_done(void *ctx, uint32_t round, struct shunt_err *err)
 {
     const struct run *run = ctx;
     for (uint32_t i = 0; i < run->count; i++) {
+        enum shunt_status st = rounds_finish(run->engines[i], round, err);
+        if (st != SHUNT_OK)
+            return st;
         struct shunt_exec_progress *progress = &run->execs[i]->progress;
         if (progress->round_done != NULL)
             progress->round_done(progress->ctx, run->engines[i]->device, round, run->rounds);
     }
+    return SHUNT_OK;
 }
 
 static enum shunt_status run_unpack(struct run *run, uint32_t i, uint32_t round, struct shunt_err *err)
 {
-    enum shunt_status st = engine_unpack(run->engines[i], round, err);
+    struct shunt_exec_stats before = run->engines[i]->stats;
+    enum shunt_status st = rounds_mark(run->engines[i], round, ROUNDS_UNPACK, err);
+    if (st == SHUNT_OK)
+        st = engine_unpack(run->engines[i], round, err);
+    rounds_count(run->engines[i], round, &before);
     if (st == SHUNT_OK && run->lockstep)
         st = engine_finish_round(run->engines[i], round, err);
     return st == SHUNT_OK ? run_checksum(run->engines[i], round, false, err) : st;
@@ -145,6 +192,8 @@ static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt
         journal_finish(run->execs[i]->journal, round);
         journal_release(run->execs[i]->journal, round);
         st = engine_free(run->engines[i], round, err);
+        if (st == SHUNT_OK)
+            st = rounds_mark(run->engines[i], round, ROUNDS_UNPACKED, err);
         if (st != SHUNT_OK)
             return st;
         journal_free(run->execs[i]->journal, round);

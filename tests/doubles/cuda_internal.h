@@ -116,9 +116,17 @@ struct CUstream_st {
     uint32_t call_room;
 };
 
+/** When the job of a timed event ran; the event's, and the job's until it has. */
+struct stamp {
+    uint32_t owners;
+    int64_t ns; /* 0: it has not */
+};
+
 struct CUevent_st {
     struct mark mark; /* number 0: never recorded */
     struct clock done;
+    bool timed;
+    struct stamp *stamp; /* of the last record */
 };
 
 void double_lock(void);
@@ -131,6 +139,7 @@ void streams_join(void);
 uint32_t stream_enqueue_locked(cudaStream_t stream, const char *call, double_job_fn run, void *arg);
 void stream_wait_event(cudaStream_t stream, cudaEvent_t event);
 void event_record(cudaEvent_t event, cudaStream_t stream);
+void event_finish(cudaEvent_t event);
 bool mark_done(struct mark mark);
 /** The calling thread has seen that this is done. */
 void host_saw(const struct clock *done);

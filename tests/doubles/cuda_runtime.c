@@ -450,13 +450,18 @@ DOUBLE_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e
 DOUBLE_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     MAY_FAIL("cudaEventCreateWithFlags");
-    (void)flags;
     *event = calloc(1, sizeof(**event));
-    return *event != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (*event == NULL)
+        return cudaErrorMemoryAllocation;
+    (*event)->timed = (flags & cudaEventDisableTiming) == 0;
+    return cudaSuccess;
 }
 
 DOUBLE_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    double_lock();
+    event_finish(event);
+    double_unlock();
     free(event);
     return cudaSuccess;
 }
@@ -490,6 +495,19 @@ DOUBLE_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event)
     host_saw(&event->done);
     double_unlock();
     return cudaSuccess;
+}
+
+/* What the real one answers, too, when it is asked too early or for an event without time. */
+DOUBLE_EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    MAY_FAIL("cudaEventElapsedTime");
+    double_lock();
+    bool timed = start->stamp != NULL && end->stamp != NULL;
+    bool done = timed && start->stamp->ns != 0 && end->stamp->ns != 0;
+    if (done)
+        *ms = (float)(end->stamp->ns - start->stamp->ns) / 1e6F;
+    double_unlock();
+    return done ? cudaSuccess : timed ? cudaErrorNotReady : cudaErrorInvalidResourceHandle;
 }
 
 /* ---- kernels ------------------------------------------------------------------------------ */

@@ -295,9 +295,41 @@ static void wait_for_mark(struct double_job *job, void *arg)
     free(mark);
 }
 
+static void disown(struct stamp *stamp)
+{
+    if (stamp != NULL && --stamp->owners == 0)
+        free(stamp);
+}
+
+static void take_time(struct double_job *job, void *arg)
+{
+    struct stamp *stamp = arg;
+    struct timespec now;
+    (void)job;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double_lock();
+    stamp->ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    disown(stamp);
+    double_unlock();
+}
+
+void event_finish(cudaEvent_t event)
+{
+    disown(event->stamp);
+    event->stamp = NULL;
+}
+
 void event_record(cudaEvent_t event, cudaStream_t stream)
 {
-    event->mark.number = stream_enqueue_locked(stream, "cudaEventRecord", nothing, NULL);
+    event_finish(event);
+    if (event->timed) {
+        event->stamp = calloc(1, sizeof(*event->stamp));
+        if (event->stamp == NULL)
+            abort();
+        event->stamp->owners = 2;
+    }
+    event->mark.number =
+        stream_enqueue_locked(stream, "cudaEventRecord", event->timed ? take_time : nothing, event->stamp);
     event->mark.stream = stream->index;
     event->done = stream->done;
 }

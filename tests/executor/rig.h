@@ -48,7 +48,8 @@ struct rig_options {
     bool track;
     uint32_t shift; /* old-side memory is aligned to no more than this, a multiple of 8 */
     bool checksum;
-    int watched; /* device whose allocator and release are the rig's; -1: none */
+    bool figures; /* of rounds */
+    int watched;  /* device whose allocator and release are the rig's; -1: none */
 };
 
 /** Loopback that does something wrong with one receive. */
@@ -294,6 +295,7 @@ __attribute__((unused)) static void rig_open(struct rig *rig, struct build *buil
         struct shunt_exec_config config = {
             .plan = rig->plan, .device = i, .on = rig->on, .track_writes = options->track};
         config.checksum = options->checksum;
+        config.round_figures = options->figures;
         if (options->watched == (int)i)
             config.memory = (struct shunt_exec_memory){rig, watched_alloc, watched_release};
         CHECK_MSG(shunt_exec_open(&config, &rig->execs[i], &rig->err) == SHUNT_OK, "%s", rig->err.text);

@@ -53,6 +53,24 @@ def chains_keep_their_memory(folder):
         assert json.load(file)["left"] == 0
 
 
+def rounds_have_times_of_the_device(folder):
+    """What the streams say, however late their jobs start; bytes as on the host."""
+    plan = rig.make_plan(folder, "s.plan", 3, 4, 6, 40, 36, 6, 2)
+    seen = []
+    for number, run in enumerate((rig.run, on_double)):
+        where = os.path.join(folder, f"statistics-{number}")
+        done = run(plan, *(CUDA if number else LOOPBACK), "--fill", 3, "--check", "--statistics", where)
+        assert done.code == 0, done
+        lines = []
+        for name in sorted(os.listdir(where)):
+            with open(os.path.join(where, name), encoding="ascii") as file:
+                lines += [json.loads(line) for line in file]
+        times = [x.pop(f"{what}_seconds") for x in lines for what in ("pack", "wire", "wait", "unpack")]
+        assert all(0 <= t < rig.TIMEOUT for t in times) and sum(times) > 0, times
+        seen.append(lines)
+    assert seen[0] == seen[1] and len(seen[0]) == 24
+
+
 def wrong_plans_are_found(folder):
     plan = rig.make_plan(folder, "wrong.plan", 2, 4, 6, 40, 36, 5, 2, "wrong")
     run = on_double(plan, *CUDA, "--fill", 3, "--check", "--no-verify")
@@ -141,7 +159,7 @@ def other_libraries(folder):
     assert run.code == 0 and " 0 wrong" in run.out, run
 
 
-CASES = [reports_agree, chains_keep_their_memory, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
+CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
          rounds_are_named, machines_without_a_gpu, other_libraries]
 
 

@@ -340,6 +340,32 @@ def keeps_journals(folder):
     rig.expect(rig.run(plan, *ways[0], "--journal", os.path.join(folder, "no", "where")), 3, "make directory")
 
 
+def writes_statistics(folder):
+    """A line for each plan, device and round, and the bytes are those of the report."""
+    there = rig.make_plan(folder, "a.plan", 2, 3, 6, 10, 11, 6, 2)
+    back = rig.make_plan(folder, "b.plan", 2, 3, 6, 10, 11, 5, 1, "swap")
+    where = os.path.join(folder, "statistics")
+    for way in [["--transport", "loopback"]] + ([["--launch", 3]] if rig.has_ucx() else []):
+        done = rig.run(there, back, *way, "--fill", 1, "--statistics", where, "--json")
+        rig.expect(done, 0)
+        lines = []
+        for name in sorted(os.listdir(where)):
+            with open(os.path.join(where, name), encoding="ascii") as file:
+                lines += [json.loads(line) for line in file]
+        assert sorted(os.listdir(where)) == [f"device-0000{d}.jsonl" for d in range(3)], os.listdir(where)
+        keys = [(d, p, k) for d in range(3) for p, rounds in enumerate((6, 5)) for k in range(rounds)]
+        assert [(x["device"], x["plan"], x["round"]) for x in lines] == keys, lines
+        assert all(x["finished"] and x["wire_seconds"] >= 0 for x in lines), lines
+        for number, plan in enumerate(json.loads(done.out)["plans"]):
+            for device in plan["devices"]:
+                own = [x for x in lines if (x["plan"], x["device"]) == (number, device["device"])]
+                for key in ("moved_sent", "moved_received", "wire_sent", "wire_received", "copied", "filled"):
+                    assert sum(x[key] for x in own) == device[key], (key, device, own)
+        assert sum(x["moved_sent"] for x in lines) > 0
+    rig.expect(rig.run(there, "--transport", "loopback", "--statistics", os.path.join(folder, "no", "where")), 3,
+               "make directory")
+
+
 def refuses_a_plan_that_does_not_verify(folder):
     plan = rig.make_plan(folder, "a.plan", 2, 3, 3, 10, 11, 3, 2)
     with open(plan, "r+b") as file:
@@ -489,6 +515,7 @@ rig.main([
     refuses_wrong_usage,
     takes_checksums,
     keeps_journals,
+    writes_statistics,
     refuses_a_plan_that_does_not_verify,
     finds_wrong_elements,
     helps,

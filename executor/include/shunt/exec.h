@@ -74,6 +74,7 @@ struct shunt_exec_config {
     struct shunt_exec_progress progress;
     const char *journal_path; /* NULL, or the file to keep a journal in: see shunt_exec_read_journal() */
     uint32_t checksum; /* not 0: an end-to-end checksum of every piece that moves between devices; all or no device */
+    uint32_t round_figures; /* not 0: keep figures of every round, for shunt_exec_get_rounds() */
 };
 
 /** One buffer of the plan's table, as it stands now. */
@@ -102,6 +103,26 @@ struct shunt_exec_stats {
     double seconds;             /* from the common start to this device's last free */
     uint64_t checksummed_bytes; /* received pieces whose checksums were compared, and agreed */
     double checksum_seconds;    /* spent on taking checksums, both ways */
+};
+
+/**
+ * What one round was for one device. Bytes summed over the rounds are those of struct shunt_exec_stats.
+ *
+ * Seconds are of the host, which does the work, or of the device, where work is put on streams: then they are the times
+ * between events in the stream that the work is in. With loopback all devices of the process share one wire, and the
+ * host serves them in turn. Work of neighbouring rounds overlaps, so that the sum may be more than the run took.
+ */
+struct shunt_exec_round {
+    uint32_t device, round;
+    uint32_t finished; /* 1: the device has finished the round, and what follows is all of it; else times are 0 */
+    uint32_t unused;
+    uint64_t sent_bytes, received_bytes;           /* payload that crossed between devices */
+    uint64_t wire_sent_bytes, wire_received_bytes; /* the same with message padding */
+    uint64_t copied_bytes, filled_bytes;           /* on the device */
+    double pack_seconds;                           /* allocations, packs, copies on the device and fills */
+    double wire_seconds;                           /* from the start of the first message until all are there */
+    double wait_seconds;                           /* of those the ones in which the device had nothing else to do */
+    double unpack_seconds;                         /* unpacks, and giving memory back */
 };
 
 /**
@@ -161,6 +182,12 @@ SHUNT_API enum shunt_exec_state shunt_exec_get_state(const struct shunt_exec *ex
 SHUNT_API const struct shunt_plan *shunt_exec_get_plan(const struct shunt_exec *exec);
 /** Figures of the last run. */
 SHUNT_API void shunt_exec_get_stats(const struct shunt_exec *exec, struct shunt_exec_stats *stats_out);
+/**
+ * Figures of the rounds of the last run, one for each round of the plan, in order.
+ *
+ * @return the exec's own, good until its next run or its end; NULL, and a count of 0, without `round_figures`
+ */
+SHUNT_API const struct shunt_exec_round *shunt_exec_get_rounds(const struct shunt_exec *exec, uint32_t *count_out);
 SHUNT_API uint32_t shunt_exec_buffer_count(const struct shunt_exec *exec);
 /** index < shunt_exec_buffer_count() */
 SHUNT_API void shunt_exec_get_buffer(const struct shunt_exec *exec, uint32_t index,
