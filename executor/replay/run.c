@@ -19,6 +19,7 @@
  */
 #include <stdlib.h>
 
+#include "base/ranges.h"
 #include "replay/agree.h"
 #include "replay/checksum.h"
 #include "replay/direct.h"
@@ -26,6 +27,8 @@
 #include "replay/missing.h"
 #include "replay/pace.h"
 #include "replay/rounds.h"
+
+#define RANGES_OPEN 4u /* more than there are rounds at hand */
 
 struct run {
     struct shunt_world *world;
@@ -37,6 +40,7 @@ struct run {
     bool lockstep; /* a journal must not run ahead of the device */
     double timeout_seconds;
     struct pace pace;
+    uint64_t round_ranges[RANGES_OPEN], wire_ranges[RANGES_OPEN]; /* for profilers, of the rounds at hand */
 };
 
 /* Takes, or checks, the checksums of a round on one device. */
@@ -57,6 +61,7 @@ static enum shunt_status run_checksum(struct engine *engine, uint32_t round, boo
 static enum shunt_status run_pack(struct engine *engine, uint32_t round, struct shunt_err *err)
 {
     struct shunt_exec_stats before = engine->stats;
+    range_push(RANGE_PACK, engine->device, round);
     enum shunt_status st = rounds_mark(engine, round, ROUNDS_PACK, err);
     if (st == SHUNT_OK)
         st = engine_alloc(engine, round, err);
@@ -64,12 +69,26 @@ static enum shunt_status run_pack(struct engine *engine, uint32_t round, struct 
         st = engine_pack(engine, round, err);
     if (st == SHUNT_OK)
         st = rounds_mark(engine, round, ROUNDS_PACKED, err);
+    range_pop();
     rounds_count(engine, round, &before);
     return st;
 }
 
+/* Nobody asks for the time between these two but profilers. */
+static void open_range(struct run *run, uint64_t *ranges, enum range_kind kind, uint32_t round)
+{
+    ranges[round % RANGES_OPEN] = range_start(kind, run->engines[0]->device, round);
+}
+
+static void close_range(uint64_t *ranges, uint32_t round)
+{
+    range_end(ranges[round % RANGES_OPEN]);
+    ranges[round % RANGES_OPEN] = 0;
+}
+
 static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_err *err)
 {
+    open_range(run, run->round_ranges, RANGE_ROUND, round);
     for (uint32_t i = 0; i < run->count; i++) {
         journal_begin(run->execs[i]->journal, round);
         enum shunt_status st = run_pack(run->engines[i], round, err);
@@ -108,6 +127,7 @@ static enum shunt_status run_post_checksums(struct run *run, uint32_t round, str
 static enum shunt_status run_post(struct run *run, uint32_t round, struct shunt_err *err)
 {
     struct transport *transport = run->world->transport;
+    open_range(run, run->wire_ranges, RANGE_WIRE, round);
     meet_beat(run->world->meet, MEET_MOVING, round);
     enum shunt_status st = pace_packed(&run->pace, round, err);
     if (st == SHUNT_OK)
@@ -140,8 +160,11 @@ static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_
     struct transport *transport = run->world->transport;
     struct deadline deadline = deadline_after(run->timeout_seconds);
     enum shunt_status st = run_mark(run, round, ROUNDS_WAIT, err);
+    range_push(RANGE_WAIT, run->engines[0]->device, round);
     if (st == SHUNT_OK)
         st = transport->ops->wait(transport, round, &deadline, err);
+    range_pop();
+    close_range(run->wire_ranges, round);
     if (st == SHUNT_ERR_TIMEOUT)
         missing_explain(run->engines, run->count, round, err);
     if (st == SHUNT_OK)
@@ -175,8 +198,10 @@ static enum shunt_status run_unpack(struct run *run, uint32_t i, uint32_t round,
 {
     struct shunt_exec_stats before = run->engines[i]->stats;
     enum shunt_status st = rounds_mark(run->engines[i], round, ROUNDS_UNPACK, err);
+    range_push(RANGE_UNPACK, run->engines[i]->device, round);
     if (st == SHUNT_OK)
         st = engine_unpack(run->engines[i], round, err);
+    range_pop();
     rounds_count(run->engines[i], round, &before);
     if (st == SHUNT_OK && run->lockstep)
         st = engine_finish_round(run->engines[i], round, err);
@@ -198,6 +223,7 @@ static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt
             return st;
         journal_free(run->execs[i]->journal, round);
     }
+    close_range(run->round_ranges, round);
     return pace_drained(&run->pace, round, err);
 }
 
@@ -277,6 +303,10 @@ static enum shunt_status run_rounds(struct run *run, struct shunt_err *err)
     if (st == SHUNT_OK)
         st = pace_finish(&run->pace, err);
     double seconds = (double)(clock_now_ns() - start) / 1e9;
+    for (uint32_t i = 0; i < RANGES_OPEN; i++) { /* of a run that broke off */
+        close_range(run->wire_ranges, i);
+        close_range(run->round_ranges, i);
+    }
     for (uint32_t i = 0; i < run->count; i++)
         run->engines[i]->stats.seconds = seconds;
     return st == SHUNT_OK ? run_barrier(run, "end", err) : st;

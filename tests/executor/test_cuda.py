@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """shunt-exec on a CUDA device that is the double's: results as on the host, and every failure named.
 
-usage: test_cuda.py EXEC MAKE_PLAN DOUBLES_DIR"""
+usage: test_cuda.py EXEC MAKE_PLAN DOUBLES_DIR [NVTX_TOOL]"""
 
 import json
 import os
@@ -69,6 +69,32 @@ def rounds_have_times_of_the_device(folder):
         assert all(0 <= t < rig.TIMEOUT for t in times) and sum(times) > 0, times
         seen.append(lines)
     assert seen[0] == seen[1] and len(seen[0]) == 24
+
+
+def profilers_see_rounds(folder):
+    """Every range is closed, inner ones in their order; there is one of each kind for each device and round."""
+    if len(sys.argv) < 5:
+        raise rig.Skip("built without nvtx3/nvToolsExt.h")
+    plan = rig.make_plan(folder, "n.plan", 2, 3, 6, 40, 36, 5, 2)
+    log = os.path.join(folder, "ranges")
+    for how, env in ((LOOPBACK, {}), (CUDA, {"LD_LIBRARY_PATH": DOUBLES})):
+        run = rig.run(plan, *how, "--fill", 3, env={"NVTX_INJECTION64_PATH": sys.argv[4], "SHUNT_NVTX_LOG": log, **env})
+        assert run.code == 0, run
+        inner, outer, seen = [], {}, []
+        with open(log, encoding="ascii") as file:
+            for words in map(str.split, file):
+                if words[0] == "push":
+                    inner.append(words[1:])
+                elif words[0] == "pop":
+                    seen.append(tuple(inner.pop()))
+                elif words[0] == "start":
+                    outer[words[1]] = words[2:]
+                else:
+                    seen.append(tuple(outer.pop(words[1])))
+        assert not inner and not outer, (inner, outer)
+        want = [(kind, str(device), str(k)) for k in range(5) for device in range(3) for kind in ("pack", "unpack")]
+        want += [(kind, "0", str(k)) for k in range(5) for kind in ("round", "wire", "wait")]
+        assert sorted(seen) == sorted(want), seen
 
 
 def wrong_plans_are_found(folder):
@@ -159,7 +185,7 @@ def other_libraries(folder):
     assert run.code == 0 and " 0 wrong" in run.out, run
 
 
-CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
+CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, profilers_see_rounds, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
          rounds_are_named, machines_without_a_gpu, other_libraries]
 
 
