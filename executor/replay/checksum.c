@@ -12,14 +12,17 @@ static uint32_t piece_count(const struct checksum *checksum, uint32_t message)
     return checksum->pieces.begin[message + 1] - checksum->pieces.begin[message];
 }
 
+/* The end in the buffer, unless a cast makes it other bytes than those of the message. */
+static bool reads_source(const struct shunt_plan_op *op)
+{
+    return (op->kind == SHUNT_OP_PACK) == (op->cast == SHUNT_CAST_NONE);
+}
+
 enum shunt_status checksum_create(const struct engine *engine, struct checksum **checksum_out, struct shunt_err *err)
 {
     const struct shunt_plan_part *part = &engine->part;
     if (!digest_available())
         return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "checksums are not supported: built without xxhash");
-    if (engine->on->ops->asynchronous)
-        return shunt_fail(err, SHUNT_ERR_UNSUPPORTED, "checksums are not supported: for %s memory",
-                          engine->on->ops->name);
     struct checksum *checksum = calloc(1, sizeof(*checksum));
     bool enough = checksum != NULL && pieces_init(&checksum->pieces, part, engine->header->round_count);
     if (enough) {
@@ -28,6 +31,8 @@ enum shunt_status checksum_create(const struct engine *engine, struct checksum *
         checksum->messages = calloc((size_t)part->header->message_count + 1, sizeof(*checksum->messages));
         enough = checksum->records != NULL && checksum->messages != NULL;
     }
+    if (enough && engine->on->ops->asynchronous)
+        enough = readback_init(&checksum->readback, engine, &checksum->pieces, reads_source);
     if (!enough) {
         checksum_destroy(checksum);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory for checksums", engine->device);
@@ -47,6 +52,7 @@ void checksum_destroy(struct checksum *checksum)
     if (checksum == NULL)
         return;
     pieces_finish(&checksum->pieces);
+    readback_finish(&checksum->readback);
     free(checksum->records);
     free(checksum->messages);
     free(checksum);
@@ -60,28 +66,76 @@ static uint64_t digest_end(const struct engine *engine, uint32_t buffer, uint64_
     return digest_box(base + offset, &engine->part.views[view]);
 }
 
-/* The end in the buffer, unless a cast makes it other bytes than those of the message. */
-static uint64_t digest_piece(const struct engine *engine, const struct shunt_plan_op *op)
+/* Of a piece that was brought, where that is needed. */
+static uint64_t digest_piece(const struct engine *engine, uint32_t piece)
 {
-    bool reads_source = (op->kind == SHUNT_OP_PACK) == (op->cast == SHUNT_CAST_NONE);
-    return reads_source ? digest_end(engine, op->src_buffer, op->src_offset, op->src_view)
-                        : digest_end(engine, op->dst_buffer, op->dst_offset, op->dst_view);
+    const struct checksum *checksum = engine->checksum;
+    const struct shunt_plan_op *op = &engine->part.ops[checksum->pieces.ops[piece]];
+    if (engine->on->ops->asynchronous)
+        return digest_box(readback_piece(&checksum->readback, piece), &checksum->readback.dense[piece]);
+    return reads_source(op) ? digest_end(engine, op->src_buffer, op->src_offset, op->src_view)
+                            : digest_end(engine, op->dst_buffer, op->dst_offset, op->dst_view);
 }
 
-void checksum_seal(struct engine *engine, uint32_t round)
+enum shunt_status checksum_begin(struct engine *engine, struct shunt_err *err)
+{
+    struct shunt_err cause = {{0}};
+    if (engine->checksum == NULL || !engine->on->ops->asynchronous)
+        return SHUNT_OK;
+    enum shunt_status st = readback_begin(&engine->checksum->readback, engine, &cause);
+    return st == SHUNT_OK ? st : shunt_fail(err, st, "device %u: for checksums: %s", engine->device, cause.text);
+}
+
+void checksum_end(struct engine *engine)
+{
+    if (engine->checksum != NULL)
+        readback_end(&engine->checksum->readback, engine);
+}
+
+void checksum_bind(struct engine *engine, uint32_t base, void *data)
+{
+    if (engine->checksum != NULL)
+        readback_bind(&engine->checksum->readback, engine, base, data);
+}
+
+/* The pieces of one direction, to where the host can read them. Sends come before receives. */
+static enum shunt_status bring(struct engine *engine, uint32_t round, uint32_t direction, struct shunt_err *err)
+{
+    const struct shunt_plan_round *r = &engine->part.rounds[round];
+    const uint32_t *begin = engine->checksum->pieces.begin;
+    uint32_t middle = r->message_begin;
+    struct shunt_err cause = {{0}};
+    if (!engine->on->ops->asynchronous)
+        return SHUNT_OK;
+    while (middle < r[1].message_begin && engine->part.messages[middle].direction == SHUNT_SEND)
+        middle++;
+    enum shunt_status st =
+        direction == SHUNT_SEND
+            ? readback_bring(&engine->checksum->readback, engine, begin[r->message_begin], begin[middle], &cause)
+            : readback_bring(&engine->checksum->readback, engine, begin[middle], begin[r[1].message_begin], &cause);
+    if (st == SHUNT_OK)
+        return st;
+    return shunt_fail(err, st, "device %u: round %u: checksums: %s", engine->device, round, cause.text);
+}
+
+enum shunt_status checksum_seal(struct engine *engine, uint32_t round, struct shunt_err *err)
 {
     struct checksum *checksum = engine->checksum;
     const struct shunt_plan_round *r = &engine->part.rounds[round];
+    enum shunt_status st = bring(engine, round, SHUNT_SEND, err);
+    if (st != SHUNT_OK)
+        return st;
     for (uint32_t m = r->message_begin; m < r[1].message_begin; m++) {
         const struct shunt_plan_message *message = &engine->part.messages[m];
         if (message->direction != SHUNT_SEND)
             continue;
         for (uint32_t i = checksum->pieces.begin[m]; i < checksum->pieces.begin[m + 1]; i++) {
             const struct shunt_plan_op *op = &engine->part.ops[checksum->pieces.ops[i]];
-            checksum->records[i] = (struct checksum_record){.xxh3 = digest_piece(engine, op),
+            checksum->records[i] = (struct checksum_record){.xxh3 = digest_piece(engine, i),
                                                             .offset = pieces_offset(op) - message->offset};
         }
     }
+    return SHUNT_OK;
 }
 
 struct transport_message *checksum_messages(struct engine *engine, uint32_t round, uint32_t *count_out)
@@ -115,7 +169,7 @@ static enum shunt_status check_piece(const struct engine *engine, uint32_t round
                           " of the message there, at %" PRIu64 " here",
                           engine->device, round, number, message->peer, sent->offset,
                           pieces_offset(op) - message->offset);
-    uint64_t found = digest_piece(engine, op);
+    uint64_t found = digest_piece(engine, i);
     if (found == sent->xxh3)
         return SHUNT_OK;
     char box[160];
@@ -146,15 +200,15 @@ static enum shunt_status check_message(const struct engine *engine, uint32_t rou
 enum shunt_status checksum_check(struct engine *engine, uint32_t round, struct shunt_err *err)
 {
     const struct shunt_plan_round *r = &engine->part.rounds[round];
-    for (uint32_t m = r->message_begin; m < r[1].message_begin; m++) {
+    enum shunt_status st = bring(engine, round, SHUNT_RECV, err);
+    for (uint32_t m = r->message_begin; m < r[1].message_begin && st == SHUNT_OK; m++) {
         if (engine->part.messages[m].direction != SHUNT_RECV)
             continue;
-        enum shunt_status st = check_message(engine, round, m, err);
-        if (st != SHUNT_OK)
-            return st;
-        for (uint32_t i = engine->checksum->pieces.begin[m]; i < engine->checksum->pieces.begin[m + 1]; i++)
+        st = check_message(engine, round, m, err);
+        for (uint32_t i = engine->checksum->pieces.begin[m];
+             st == SHUNT_OK && i < engine->checksum->pieces.begin[m + 1]; i++)
             engine->stats.checksummed_bytes +=
                 pieces_bytes(&engine->part, &engine->part.ops[engine->checksum->pieces.ops[i]]);
     }
-    return SHUNT_OK;
+    return st;
 }

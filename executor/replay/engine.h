@@ -123,6 +123,9 @@ enum shunt_status engine_finish_round(struct engine *engine, uint32_t round, str
 
 /** Tables that do not change between runs. @return false when out of memory */
 bool engine_program_index(struct engine *engine);
+/** One end of an op, and how many places the table has. */
+struct device_end engine_program_end_of(const struct engine *engine, uint32_t buffer, uint64_t offset, uint32_t view);
+uint32_t engine_program_base_count(const struct engine *engine);
 /** Buffers that are bound are known now; decides which messages need no staging. */
 enum shunt_status engine_program_begin(struct engine *engine, struct shunt_err *err);
 void engine_program_end(struct engine *engine);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device/walk.h"
+#include "replay/checksum.h"
 #include "replay/direct.h"
 #include "replay/engine.h"
 
@@ -12,7 +13,7 @@ static uint32_t base_of(const struct engine *engine, uint32_t buffer)
     return buffer >= SHUNT_PLAN_STAGING ? buffer - SHUNT_PLAN_STAGING : engine->bases[buffer];
 }
 
-static uint32_t base_count(const struct engine *engine)
+uint32_t engine_program_base_count(const struct engine *engine)
 {
     return SHUNT_PLAN_MAX_DEPTH + engine->part.header->buffer_count;
 }
@@ -32,7 +33,7 @@ static bool index_bases(struct engine *engine)
     return true;
 }
 
-static struct device_end end_of(const struct engine *engine, uint32_t buffer, uint64_t offset, uint32_t view)
+struct device_end engine_program_end_of(const struct engine *engine, uint32_t buffer, uint64_t offset, uint32_t view)
 {
     return (struct device_end){.base = base_of(engine, buffer), .offset = offset, .view = &engine->part.views[view]};
 }
@@ -47,11 +48,11 @@ bool engine_program_index(struct engine *engine)
     for (uint32_t i = 0; i < count; i++) {
         const struct shunt_plan_op *op = &engine->part.ops[i];
         struct device_work *work = &engine->work[i];
-        work->dst = end_of(engine, op->dst_buffer, op->dst_offset, op->dst_view);
+        work->dst = engine_program_end_of(engine, op->dst_buffer, op->dst_offset, op->dst_view);
         work->cast = op->cast;
         work->zero = op->kind == SHUNT_OP_FILL;
         if (!work->zero)
-            work->src = end_of(engine, op->src_buffer, op->src_offset, op->src_view);
+            work->src = engine_program_end_of(engine, op->src_buffer, op->src_offset, op->src_view);
     }
     for (uint32_t m = 0; m < messages; m++)
         engine->whole[m] = SHUNT_PLAN_NONE;
@@ -156,15 +157,16 @@ enum shunt_status engine_program_begin(struct engine *engine, struct shunt_err *
     choose_skipped(engine);
     enum shunt_status st =
         engine->on->ops->program_create(engine->on, engine->stream, engine->work, engine->part.header->op_count,
-                                        base_count(engine), &engine->program, &cause);
+                                        engine_program_base_count(engine), &engine->program, &cause);
     if (st != SHUNT_OK)
         return shunt_fail(err, st, "device %u: %s", engine->device, cause.text);
     engine->stats.table_bytes = engine->on->ops->program_bytes(engine->program);
-    return SHUNT_OK;
+    return checksum_begin(engine, err);
 }
 
 void engine_program_end(struct engine *engine)
 {
+    checksum_end(engine);
     if (engine->program != NULL && !engine->stuck)
         engine->on->ops->program_destroy(engine->on, engine->program);
     engine->program = NULL;
@@ -173,6 +175,7 @@ void engine_program_end(struct engine *engine)
 void engine_program_bind(struct engine *engine, uint32_t buffer, void *data)
 {
     engine->on->ops->program_bind(engine->program, base_of(engine, buffer), data);
+    checksum_bind(engine, base_of(engine, buffer), data);
 }
 
 enum shunt_status engine_program_run(struct engine *engine, uint32_t begin, uint32_t end, struct shunt_err *err)

@@ -51,7 +51,7 @@ static enum shunt_status run_checksum(struct engine *engine, uint32_t round, boo
         return SHUNT_OK;
     int64_t begin = clock_now_ns();
     if (seals)
-        checksum_seal(engine, round);
+        st = checksum_seal(engine, round, err);
     else
         st = checksum_check(engine, round, err);
     engine->stats.checksum_seconds += (double)(clock_now_ns() - begin) / 1e9;
@@ -97,7 +97,9 @@ static enum shunt_status run_fill(struct run *run, uint32_t round, struct shunt_
         if (st != SHUNT_OK)
             return st;
         journal_fill(run->execs[i]->journal, round);
-        (void)run_checksum(run->engines[i], round, true, err);
+        st = run_checksum(run->engines[i], round, true, err);
+        if (st != SHUNT_OK)
+            return st;
     }
     return SHUNT_OK;
 }

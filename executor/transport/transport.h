@@ -62,8 +62,8 @@ struct transport_ops {
      *
      * On an asynchronous device, post() and wait() put the messages on the device's wire stream, behind the packs of
      * all local devices: wait() returns when nothing is left to be put there. Such a transport gives no notice of
-     * bytes that are missing. The messages of TRANSPORT_PAIR_ROUND are in host memory on every device, and done
-     * when wait() returns.
+     * bytes that are missing. The messages of rounds from TRANSPORT_PAIR_ROUND on are in host memory on every device,
+     * and done when wait() returns.
      */
     enum shunt_status (*post)(struct transport *transport, uint32_t device, uint32_t round,
                               struct transport_message *messages, uint32_t count, struct shunt_err *err);

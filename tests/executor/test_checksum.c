@@ -159,7 +159,7 @@ static void all_devices_or_none(void)
     struct rig rig;
     rig_open(&rig, build_tiny(), &(struct rig_options){.watched = -1});
     shunt_exec_close(rig.execs[1]);
-    struct shunt_exec_config config = {.plan = rig.plan, .device = 1, .checksum = 1};
+    struct shunt_exec_config config = {.plan = rig.plan, .device = 1, .on = rig.on, .checksum = 1};
     CHECK_EQ_U64(shunt_exec_open(&config, &rig.execs[1], &rig.err), SHUNT_OK);
     CHECK_EQ_U64(shunt_exec_trust(rig.execs[1], &rig.err), SHUNT_OK);
     rig_bind(&rig, 3, false);
@@ -173,7 +173,7 @@ static void refused_where_missing(void)
 {
     struct rig rig;
     rig_open(&rig, build_tiny(), &(struct rig_options){.watched = -1});
-    struct shunt_exec_config config = {.plan = rig.plan, .device = 0, .checksum = 1};
+    struct shunt_exec_config config = {.plan = rig.plan, .device = 0, .on = rig.on, .checksum = 1};
     struct shunt_exec *exec = NULL;
     enum shunt_status st = shunt_exec_open(&config, &exec, &rig.err);
     CHECK_EQ_U64(st, digest_available() ? SHUNT_OK : SHUNT_ERR_UNSUPPORTED);

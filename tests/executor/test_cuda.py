@@ -71,6 +71,22 @@ def rounds_have_times_of_the_device(folder):
     assert seen[0] == seen[1] and len(seen[0]) == 24
 
 
+def checksums_are_taken(folder):
+    """Of every piece, and what they need is given back; how they find bytes that change, test_checksum.c tells."""
+    stats = os.path.join(folder, "stats")
+    for number, shape in enumerate(SHAPES):
+        plan = rig.make_plan(folder, f"c{number}.plan", *shape)
+        run = on_double(plan, *CUDA, "--fill", 3, "--check", "--checksum", "--json", DOUBLE_JITTER=number + 1,
+                        DOUBLE_STATS=stats)
+        if "checksums are not supported" in run.err:
+            raise rig.Skip("built without xxhash")
+        assert run.code == 0, f"{shape}: {run}"
+        for device in json.loads(run.out)["plans"][0]["devices"]:
+            assert device["checksummed"] == device["moved_received"], device
+    with open(stats, encoding="ascii") as file:
+        assert all(json.loads(line)["left"] == 0 for line in file)
+
+
 def profilers_see_rounds(folder):
     """Every range is closed, inner ones in their order; there is one of each kind for each device and round."""
     if len(sys.argv) < 5:
@@ -185,7 +201,7 @@ def other_libraries(folder):
     assert run.code == 0 and " 0 wrong" in run.out, run
 
 
-CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, profilers_see_rounds, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
+CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, checksums_are_taken, profilers_see_rounds, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
          rounds_are_named, machines_without_a_gpu, other_libraries]
 
 
