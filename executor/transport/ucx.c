@@ -9,6 +9,7 @@ static void ucx_free(struct ucx *ucx)
     for (uint32_t i = 0; i < ucx->base.size && ucx->peers != NULL; i++)
         free(ucx->peers[i].record);
     ucx_orphans_free(ucx);
+    free(ucx->members.list);
     free(ucx->peers);
     for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
         free(ucx->groups[i].requests);
@@ -32,10 +33,10 @@ static void ucx_abandon(struct transport *transport, enum shunt_status status, c
 {
     struct ucx *ucx = (struct ucx *)transport;
     if (status != SHUNT_ERR_PEER && status != SHUNT_ERR_TIMEOUT)
-        ucx->lost_device = transport->first_local;
-    meet_report_failure(ucx->meet, transport->first_local, ucx->lost_device, status, cause);
+        ucx->members.lost_device = transport->first_local;
+    meet_report_failure(ucx->members.meet, transport->first_local, ucx->members.lost_device, status, cause);
     if (ucx->control.worker != NULL)
-        ucx_last_words(ucx, status, ucx->meet->seen_lost ? ucx->meet->lost.text : cause);
+        ucx_last_words(ucx, status, ucx->members.meet->seen_lost ? ucx->members.meet->lost.text : cause);
     if (ucx->local.worker != NULL) {
         ucx_data_cancel(ucx);
         ucx_data_close(ucx);
@@ -51,21 +52,30 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
     if (st != SHUNT_OK)
         return st;
     struct ucx *ucx = calloc(1, sizeof(*ucx));
-    if (ucx != NULL)
-        ucx->peers = calloc(config->size, sizeof(*ucx->peers));
-    if (ucx == NULL || ucx->peers == NULL) {
+    struct ucx_peer *peers = calloc(config->size, sizeof(*peers));
+    struct member *list = calloc(config->size, sizeof(*list));
+    if (ucx == NULL || peers == NULL || list == NULL) {
         free(ucx);
+        free(peers);
+        free(list);
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u devices", config->size);
     }
+    ucx->peers = peers;
     ucx->base = (struct transport){.ops = &transport_ucx,
                                    .size = config->size,
                                    .first_local = config->rank,
                                    .local_count = 1,
                                    .root = config->rank == 0};
     snprintf(ucx->base.library, sizeof(ucx->base.library), "UCX %s", ucx_api.ucp_get_version_string());
-    ucx->meet = config->meet;
+    ucx->members = (struct members){.meet = config->meet,
+                                    .size = config->size,
+                                    .self = config->rank,
+                                    .list = list,
+                                    .ctx = ucx,
+                                    .progress = ucx_progress_any,
+                                    .take_last_words = ucx_take_last_words};
     ucx->segments.fd = -1;
-    snprintf(ucx->where, sizeof(ucx->where), "at the meeting");
+    snprintf(ucx->members.where, sizeof(ucx->members.where), "at the meeting");
     for (uint32_t i = 0; i < TRANSPORT_GROUPS; i++)
         ucx->groups[i].owner = ucx;
     for (uint32_t i = 0; i < config->size; i++) {

@@ -16,23 +16,10 @@
  * cancelled and the run ends with an error that names the device.
  */
 
-#include "launch/meet.h"
+#include "transport/members.h"
 #include "transport/segments.h"
 #include "transport/transport.h"
 #include "transport/ucx_api.h"
-
-#define UCX_HOST_BYTES 64u
-
-/** First record of the meeting: who and where. */
-struct ucx_hello {
-    uint32_t magic, bytes;
-    char version[16];
-    char host[UCX_HOST_BYTES];     /* name, for messages */
-    char host_key[UCX_HOST_BYTES]; /* processes with equal keys share memory */
-    uint64_t nonce;
-    uint64_t probe; /* address of `nonce` in that process: readable by cma? */
-    int64_t pid;
-};
 
 /** Second record: how to reach it. Three addresses follow. */
 struct ucx_address_head {
@@ -54,9 +41,7 @@ struct ucx_batch; /* in ucx_control.c */
 struct ucx_peer {
     struct ucx *owner;
     uint32_t device;
-    bool here; /* on this machine */
-    int64_t pid;
-    char host[UCX_HOST_BYTES];
+    bool here;             /* on this machine */
     unsigned char *record; /* its second record, with the addresses inside */
     ucp_ep_h control_ep;   /* at the root: all; elsewhere: device 0's */
     ucp_ep_h data_ep;
@@ -81,24 +66,20 @@ struct ucx_group {
 
 struct ucx {
     struct transport base;
-    struct meet *meet;
-    struct ucx_hello hello;
+    struct members members;
     struct ucx_peer *peers; /* size */
     struct ucx_worker control, local, remote;
     struct segments segments;
-    bool one_machine, cma;
+    bool cma;
 
     struct ucx_group groups[TRANSPORT_GROUPS];
     uint32_t request_room; /* of each group */
-    uint32_t reached;      /* round that was last waited for */
-    char where[80];        /* "in round 17", "at the report": for messages */
     uint32_t votes;        /* gathers and shares so far: tells records apart */
 
     /* the first failure that a callback saw */
     bool failed;
     uint32_t failed_device;
     ucs_status_t failed_status;
-    uint32_t lost_device; /* named by the error that wait or poll returned */
     bool closing;
     bool stuck;                /* given up with data on the way */
     struct ucx_batch *orphans; /* control records that UCX still points at */
@@ -144,29 +125,14 @@ enum shunt_status ucx_poll(struct transport *transport, struct shunt_err *err);
 void ucx_last_words(struct ucx *ucx, enum shunt_status status, const char *text);
 /** Note a failure that a callback has seen; the first one counts. */
 void ucx_note_failure(struct ucx *ucx, uint32_t device, ucs_status_t status);
-/** If somebody knows why the run ends, theirs is the better word: wait for it a moment. SHUNT_OK if nobody does. */
-enum shunt_status ucx_find_cause(struct ucx *ucx, struct shunt_err *err);
-/** Peers that a deadline was waited for in vain; of many the first ones. */
-#define UCX_WAITED_MAX 64u
-struct ucx_waited {
-    uint32_t devices[UCX_WAITED_MAX];
-    uint32_t count; /* to be named */
-    uint32_t all;   /* records or messages that were missing */
-};
-void ucx_wait_for(struct ucx_waited *waited, uint32_t device);
-bool ucx_is_named(const struct ucx_waited *waited, uint32_t device);
-/** After a deadline: say so, and find who is to be named. Not SHUNT_OK if somebody else knows the cause. */
-enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, uint32_t round, struct shunt_err *err);
 /** An error of UCX may only echo a peer's end: if the cause is known, it takes the place of `status` and the text. */
 enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct shunt_err *err);
 void ucx_control_close(struct ucx *ucx);
 /** After the control worker is gone. */
 void ucx_orphans_free(struct ucx *ucx);
-/** "device 3 (pid 1234, host a)" */
-void ucx_print_peer(const struct ucx *ucx, uint32_t device, char *text, size_t size);
-/** After a timeout: the devices that have shown no life, as " ... "; empty if that is not known. */
-void ucx_print_silent(struct ucx *ucx, double seconds, char *text, size_t size);
 bool ucx_progress(struct ucx *ucx); /* true if something moved */
+bool ucx_progress_any(void *ucx);
+bool ucx_take_last_words(void *ucx, struct meet_lost *lost_out); /* of somebody, if any have come */
 
 /* ---- ucx_data.c --------------------------------------------------------------------- */
 

@@ -15,38 +15,12 @@
 #define KIND_LAST_WORD UINT64_C(3)
 #define KIND_MASK      (UINT64_C(0xFF) << 56)
 
-#define CAUSE_GRACE_SECONDS 0.3 /* a broken connection may be the messenger's: wait for the cause */
-#define WORDS_SECONDS       0.25
-#define SHARE_GRACE_NS      NS_PER_SECOND /* device 0 knows more: let it time out first */
-#define ALIVE_SECONDS       1.0
-#define PATIENCE_SECONDS    0.4 /* for peers to say that they wait as well */
+#define WORDS_SECONDS  0.25
+#define SHARE_GRACE_NS NS_PER_SECOND /* device 0 knows more: let it time out first */
 
 static uint64_t control_tag(uint64_t kind, uint32_t vote, uint32_t device)
 {
     return kind << 56 | (uint64_t)vote << 20 | device;
-}
-
-/* ---- names ---------------------------------------------------------------------- */
-
-void ucx_print_peer(const struct ucx *ucx, uint32_t device, char *text, size_t size)
-{
-    const struct ucx_peer *peer = &ucx->peers[device];
-    snprintf(text, size, "device %u (pid %" PRId64 ", host %s)", device, peer->pid, peer->host);
-}
-
-void ucx_print_silent(struct ucx *ucx, double seconds, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (uint32_t i = 0; i < ucx->base.size && used + 200 < size; i++) {
-        double silent = meet_silent_seconds(ucx->meet, i);
-        char who[160];
-        if (i == ucx->base.first_local || silent < ALIVE_SECONDS || silent < 0.5 * seconds)
-            continue;
-        ucx_print_peer(ucx, i, who, sizeof(who));
-        used += (size_t)snprintf(text + used, size - used, ": %s has shown no life for %.1f s", who, silent);
-        ucx->lost_device = i;
-    }
 }
 
 /* ---- progress and failures ------------------------------------------------------ */
@@ -63,6 +37,11 @@ bool ucx_progress(struct ucx *ucx)
     return moved != 0;
 }
 
+bool ucx_progress_any(void *ctx)
+{
+    return ucx_progress(ctx);
+}
+
 void ucx_note_failure(struct ucx *ucx, uint32_t device, ucs_status_t status)
 {
     if (ucx->failed || ucx->closing)
@@ -72,113 +51,17 @@ void ucx_note_failure(struct ucx *ucx, uint32_t device, ucs_status_t status)
     ucx->failed_status = status;
 }
 
-static bool take_last_words(struct ucx *ucx, struct meet_lost *lost);
-
-static enum shunt_status look_around(struct ucx *ucx, bool now, struct shunt_err *err)
-{
-    struct meet_lost lost;
-    enum shunt_status st = meet_poll(ucx->meet, now, err);
-    if (st == SHUNT_ERR_PEER)
-        ucx->lost_device = ucx->meet->lost.device;
-    if (st != SHUNT_OK)
-        return st;
-    if (!take_last_words(ucx, &lost))
-        return SHUNT_OK;
-    ucx->lost_device = lost.device;
-    return shunt_fail(err, SHUNT_ERR_PEER, "%s", lost.text);
-}
-
-enum shunt_status ucx_find_cause(struct ucx *ucx, struct shunt_err *err)
-{
-    struct deadline grace = deadline_after(CAUSE_GRACE_SECONDS);
-    while (!deadline_passed(&grace)) {
-        enum shunt_status st = look_around(ucx, true, err);
-        if (st != SHUNT_OK)
-            return st;
-        ucx_progress(ucx);
-        sleep_ns(NS_PER_MS);
-    }
-    return SHUNT_OK;
-}
-
-/* The round that a process waits in, if its deadline has passed; else -1. */
-static int64_t waits_in(struct ucx *ucx, uint32_t device)
-{
-    uint32_t round;
-    size_t size = 0;
-    bool said = ucx->meet->ops->try_get(ucx->meet, MEET_WAITED, device, &round, sizeof(round), &size, NULL) == SHUNT_OK;
-    return said && size == sizeof(round) ? (int64_t)round : -1;
-}
-
-/* Splits the devices by whether they wait as well: in an earlier round, in this one or a later one, or not. */
-static void sort_waiters(struct ucx *ucx, const struct ucx_waited *waited, uint32_t round, struct ucx_waited *silent,
-                         struct ucx_waited *level)
-{
-    silent->count = level->count = 0;
-    for (uint32_t i = 0; i < waited->count; i++) {
-        int64_t theirs = waits_in(ucx, waited->devices[i]);
-        if (theirs < 0)
-            silent->devices[silent->count++] = waited->devices[i];
-        else if (theirs >= (int64_t)round)
-            level->devices[level->count++] = waited->devices[i];
-    }
-}
-
-/*
- * Who waits for a peer that is stuck makes others wait in turn, and all deadlines pass at about the same time. So each
- * says in which round it has waited, and looks who of those it waits for does not say so: that one is stuck. If all do,
- * something got lost on the way to whoever waits in the earliest round; the others leave the word to that one.
- */
-enum shunt_status ucx_hear_waiters(struct ucx *ucx, struct ucx_waited *waited, uint32_t round, struct shunt_err *err)
-{
-    struct deadline patience = deadline_after(PATIENCE_SECONDS), despair = deadline_after(2 * PATIENCE_SECONDS);
-    struct ucx_waited silent = {0}, level = {0};
-    (void)ucx->meet->ops->put(ucx->meet, MEET_WAITED, &round, sizeof(round), NULL);
-    do {
-        enum shunt_status st = ucx_find_cause(ucx, err);
-        if (st != SHUNT_OK)
-            return st;
-        sort_waiters(ucx, waited, round, &silent, &level);
-    } while (silent.count != 0 ? !deadline_passed(&patience) : level.count == 0 && !deadline_passed(&despair));
-    const struct ucx_waited *named = silent.count != 0 ? &silent : level.count != 0 ? &level : waited;
-    waited->count = named->count;
-    memmove(waited->devices, named->devices, sizeof(waited->devices));
-    if (waited->count != 0)
-        ucx->lost_device = waited->devices[0];
-    return SHUNT_OK;
-}
-
-void ucx_wait_for(struct ucx_waited *waited, uint32_t device)
-{
-    waited->all++;
-    for (uint32_t i = 0; i < waited->count; i++) {
-        if (waited->devices[i] == device)
-            return;
-    }
-    if (waited->count < UCX_WAITED_MAX)
-        waited->devices[waited->count++] = device;
-}
-
-bool ucx_is_named(const struct ucx_waited *waited, uint32_t device)
-{
-    for (uint32_t i = 0; i < waited->count; i++) {
-        if (waited->devices[i] == device)
-            return true;
-    }
-    return false;
-}
-
 /* A connection broke. */
 static enum shunt_status explain_failure(struct ucx *ucx, struct shunt_err *err)
 {
-    enum shunt_status st = ucx_find_cause(ucx, err);
+    enum shunt_status st = members_find_cause(&ucx->members, err);
     if (st != SHUNT_OK)
         return st;
     char who[160];
-    ucx_print_peer(ucx, ucx->failed_device, who, sizeof(who));
-    ucx->lost_device = ucx->failed_device;
+    members_print(&ucx->members, ucx->failed_device, who, sizeof(who));
+    ucx->members.lost_device = ucx->failed_device;
     return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, %s", who, ucx_api.ucs_status_string(ucx->failed_status),
-                      ucx->where);
+                      ucx->members.where);
 }
 
 enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct shunt_err *err)
@@ -186,7 +69,7 @@ enum shunt_status ucx_explain(struct ucx *ucx, enum shunt_status status, struct 
     struct shunt_err cause = {{0}};
     if (status != SHUNT_ERR_TRANSPORT)
         return status;
-    enum shunt_status st = ucx_find_cause(ucx, &cause);
+    enum shunt_status st = members_find_cause(&ucx->members, &cause);
     return st == SHUNT_OK ? status : shunt_fail(err, st, "%s", cause.text);
 }
 
@@ -196,7 +79,7 @@ enum shunt_status ucx_poll(struct transport *transport, struct shunt_err *err)
     ucx_progress(ucx);
     if (ucx->failed)
         return explain_failure(ucx, err);
-    return look_around(ucx, false, err);
+    return members_look(&ucx->members, false, err);
 }
 
 /* ---- records -------------------------------------------------------------------- */
@@ -333,8 +216,9 @@ static void receive_record(struct ucx *ucx, struct record *record, void *bytes, 
 }
 
 /* Last words of somebody, if any have come. */
-static bool take_last_words(struct ucx *ucx, struct meet_lost *lost)
+bool ucx_take_last_words(void *ctx, struct meet_lost *lost)
 {
+    struct ucx *ucx = ctx;
     const uint64_t tag = control_tag(KIND_LAST_WORD, 0, 0);
     ucp_tag_recv_info_t info;
     struct meet_lost words;
@@ -360,42 +244,18 @@ static bool take_last_words(struct ucx *ucx, struct meet_lost *lost)
 
 static enum shunt_status time_out(struct ucx *ucx, const struct ucx_batch *batch, double seconds, struct shunt_err *err)
 {
-    const struct record *records = batch->records;
-    char names[400] = "", silent[400];
-    size_t used = 0;
-    uint32_t missing = 0;
-    struct ucx_waited waited = {0};
+    struct waited waited = {0};
     for (uint32_t i = 0; i < batch->count; i++) {
-        if (!records[i].done)
-            ucx_wait_for(&waited, records[i].device);
+        if (!batch->records[i].done)
+            waited_add(&waited, batch->records[i].device);
     }
-    enum shunt_status st = ucx_hear_waiters(ucx, &waited, ucx->reached, err);
-    if (st != SHUNT_OK)
-        return st;
-    for (uint32_t i = 0; i < batch->count; i++) {
-        if (records[i].done || !ucx_is_named(&waited, records[i].device))
-            continue;
-        char who[160];
-        ucx_print_peer(ucx, records[i].device, who, sizeof(who));
-        if (used + 180 < sizeof(names))
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", missing == 0 ? "" : ", ", who);
-        missing++;
-    }
-    ucx_print_silent(ucx, seconds, silent, sizeof(silent));
-    return shunt_fail(err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; waited for %u of %u devices: %s", seconds,
-                      ucx->where, silent, waited.all, ucx->base.size, names);
+    return members_time_out(&ucx->members, &waited, seconds, err);
 }
 
-/*
- * Where life can be seen, a vote waits for those who still fill, load, check or store: they look up
- * only as they get on, and whatever they wait for themselves has a deadline.
- */
 static bool missing_are_alive(struct ucx *ucx, const struct ucx_batch *batch)
 {
-    const struct record *records = batch->records;
     for (uint32_t i = 0; i < batch->count; i++) {
-        double silent = records[i].done ? 0 : meet_silent_seconds(ucx->meet, records[i].device);
-        if (silent < 0 || silent >= ALIVE_SECONDS)
+        if (!batch->records[i].done && !members_seen_alive(&ucx->members, batch->records[i].device))
             return false;
     }
     return true;
@@ -405,7 +265,7 @@ static enum shunt_status wait_records(struct ucx *ucx, const struct ucx_batch *b
                                       const struct deadline *deadline, struct shunt_err *err)
 {
     uint32_t turns = 0;
-    snprintf(ucx->where, sizeof(ucx->where), "at the %s", what);
+    snprintf(ucx->members.where, sizeof(ucx->members.where), "at the %s", what);
     while (!all_done(batch)) {
         bool moved = ucx_progress(ucx);
         if (all_done(batch)) /* what has come counts, even if its sender has left since */
@@ -432,7 +292,7 @@ static enum shunt_status check_records(struct ucx *ucx, const struct ucx_batch *
     for (uint32_t i = 0; i < batch->count; i++) {
         const struct record *r = &batch->records[i];
         char who[160];
-        ucx_print_peer(ucx, r->device, who, sizeof(who));
+        members_print(&ucx->members, r->device, who, sizeof(who));
         if (r->status == UCS_ERR_MESSAGE_TRUNCATED || (r->status == UCS_OK && received && r->bytes != bytes))
             return shunt_fail(err, SHUNT_ERR_MISMATCH, "%s: %s sent a record of another size", what, who);
         if (r->status != UCS_OK) {
@@ -541,7 +401,7 @@ enum shunt_status ucx_control_connect(struct ucx *ucx, const struct deadline *de
 
 void ucx_last_words(struct ucx *ucx, enum shunt_status status, const char *text)
 {
-    struct meet_lost words = {.device = ucx->lost_device, .status = (uint32_t)status};
+    struct meet_lost words = {.device = ucx->members.lost_device, .status = (uint32_t)status};
     snprintf(words.text, sizeof(words.text), "%s", text);
     struct ucx_batch *batch = batch_new(ucx->base.size, sizeof(words));
     if (batch == NULL)

@@ -137,52 +137,35 @@ enum shunt_status ucx_post(struct transport *transport, uint32_t device, uint32_
 
 /* ---- wait ----------------------------------------------------------------------- */
 
-static uint32_t plan_round(uint32_t round)
-{
-    if (round == TRANSPORT_PAIR_ROUND)
-        return 0;
-    return round < TRANSPORT_CHECKSUM_ROUND ? round : round - TRANSPORT_CHECKSUM_ROUND;
-}
-
 static enum shunt_status time_out(struct ucx *ucx, const struct ucx_group *group, double seconds, struct shunt_err *err)
 {
     char names[400] = "", silent[400];
     size_t used = 0;
     uint64_t bytes = 0;
-    struct ucx_waited waited = {0};
+    struct waited waited = {0};
     for (uint32_t i = 0; i < group->count; i++) {
         if (group->requests[i].handle != NULL) {
-            ucx_wait_for(&waited, group->requests[i].message->peer);
+            waited_add(&waited, group->requests[i].message->peer);
             bytes += group->requests[i].message->bytes;
         }
     }
-    enum shunt_status st = ucx_hear_waiters(ucx, &waited, plan_round(group->round), err);
+    enum shunt_status st = members_hear_waiters(&ucx->members, &waited, err);
     if (st != SHUNT_OK)
         return st;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct ucx_request *request = &group->requests[i];
         char who[160];
-        if (request->handle == NULL || !ucx_is_named(&waited, request->message->peer))
+        if (request->handle == NULL || !waited_names(&waited, request->message->peer))
             continue;
-        ucx_print_peer(ucx, request->message->peer, who, sizeof(who));
+        members_print(&ucx->members, request->message->peer, who, sizeof(who));
         if (used + 200 < sizeof(names))
             used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s %s", used == 0 ? "" : ", ",
                                      request->message->direction == SHUNT_SEND ? "sending to" : "receiving from", who);
     }
-    ucx_print_silent(ucx, seconds, silent, sizeof(silent));
+    members_print_silent(&ucx->members, seconds, silent, sizeof(silent));
     return shunt_fail(
         err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; %u of %u messages (%" PRIu64 " bytes) open: %s%s", seconds,
-        ucx->where, silent, waited.all, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
-}
-
-static void set_where(struct ucx *ucx, uint32_t round)
-{
-    if (round == TRANSPORT_PAIR_ROUND)
-        snprintf(ucx->where, sizeof(ucx->where), "while peers compared their messages");
-    else if (round >= TRANSPORT_CHECKSUM_ROUND)
-        snprintf(ucx->where, sizeof(ucx->where), "at the checksums of round %u", round - TRANSPORT_CHECKSUM_ROUND);
-    else
-        snprintf(ucx->where, sizeof(ucx->where), "in round %u", round);
+        ucx->members.where, silent, waited.all, group->count, bytes, names, used + 200 < sizeof(names) ? "" : ", ...");
 }
 
 enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const struct deadline *deadline,
@@ -193,8 +176,7 @@ enum shunt_status ucx_wait(struct transport *transport, uint32_t round, const st
     uint32_t idle = 0;
     if (group == NULL)
         return shunt_fail(err, SHUNT_ERR_INTERNAL, "round %u: waited for, and not posted", round);
-    set_where(ucx, round);
-    ucx->reached = plan_round(round);
+    members_enter(&ucx->members, round);
     for (uint32_t turn = 1; group->pending != 0; turn++) {
         unsigned moved = ucx_api.ucp_worker_progress(ucx->local.worker);
         if (ucx->remote.worker != NULL)

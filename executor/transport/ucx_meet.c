@@ -7,78 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "shunt/exec.h"
 #include "transport/ucx.h"
 
-#define HELLO_MAGIC   UINT32_C(0x31484853)
 #define ADDRESS_MAGIC UINT32_C(0x31414853)
 
 /* ---- hello ---------------------------------------------------------------------- */
 
-static void read_line(const char *path, char *text, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    text[0] = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(text, (int)size, file) == NULL)
-        text[0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    fclose(file);
-}
-
-/* Equal for processes that can open each other's /proc/PID/fd and read each other's memory. */
-static void make_host_key(char *key, size_t size)
-{
-    char boot[40], space[64] = "";
-    const char *forced = getenv("SHUNT_HOST");
-    if (forced != NULL) {
-        snprintf(key, size, "%s", forced);
-        return;
-    }
-    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
-    ssize_t n = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
-    space[n > 0 ? n : 0] = '\0';
-    snprintf(key, size, "%.36s %.20s", boot, space);
-}
-
-static enum shunt_status make_hello(struct ucx *ucx, struct shunt_err *err)
-{
-    struct ucx_hello *hello = &ucx->hello;
-    *hello = (struct ucx_hello){.magic = HELLO_MAGIC,
-                                .bytes = sizeof(*hello),
-                                .version = SHUNT_EXEC_VERSION,
-                                .probe = (uint64_t)(uintptr_t)&hello->nonce,
-                                .pid = getpid()};
-    if (getrandom(&hello->nonce, sizeof(hello->nonce), 0) != sizeof(hello->nonce))
-        return shunt_fail(err, SHUNT_ERR_IO, "getrandom: %s", strerror(errno));
-    if (gethostname(hello->host, sizeof(hello->host) - 1) != 0)
-        snprintf(hello->host, sizeof(hello->host), "unknown");
-    make_host_key(hello->host_key, sizeof(hello->host_key));
-    return SHUNT_OK;
-}
-
-static enum shunt_status check_hello(const struct ucx *ucx, uint32_t device, const struct ucx_hello *hello, size_t size,
-                                     struct shunt_err *err)
-{
-    if (size < 8 || hello->magic != HELLO_MAGIC)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH, "what device %u left at the meeting is no hello record", device);
-    if (size != sizeof(*hello) || hello->bytes != sizeof(*hello) ||
-        memcmp(hello->version, ucx->hello.version, sizeof(hello->version)) != 0)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH, "device %u runs another version of the executor than %s", device,
-                          SHUNT_EXEC_VERSION);
-    if (memchr(hello->host, '\0', sizeof(hello->host)) == NULL ||
-        memchr(hello->host_key, '\0', sizeof(hello->host_key)) == NULL || hello->pid <= 0)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH, "the hello record of device %u is malformed", device);
-    return SHUNT_OK;
-}
-
 /* cma: can the memory of that process be read? */
-static bool can_read(const struct ucx_hello *hello)
+static bool can_read(const struct member_hello *hello)
 {
     uint64_t value = 0;
     struct iovec here = {.iov_base = &value, .iov_len = sizeof(value)};
@@ -88,12 +28,12 @@ static bool can_read(const struct ucx_hello *hello)
 }
 
 /* One neighbour on the same machine is tried: the next one, so that each process is tried once. */
-static void try_neighbour(struct ucx *ucx, const struct ucx_hello *hellos)
+static void try_neighbour(struct ucx *ucx, const struct member_hello *hellos)
 {
     ucx->cma = true;
     for (uint32_t step = 1; step < ucx->base.size; step++) {
         uint32_t device = (ucx->base.first_local + step) % ucx->base.size;
-        if (!ucx->peers[device].here)
+        if (!ucx->members.list[device].here)
             continue;
         ucx->cma = can_read(&hellos[device]);
         if (!ucx->cma)
@@ -108,23 +48,12 @@ static void try_neighbour(struct ucx *ucx, const struct ucx_hello *hellos)
 static enum shunt_status exchange_hellos(struct ucx *ucx, uint32_t *crc_out, const struct deadline *deadline,
                                          struct shunt_err *err)
 {
-    struct ucx_hello *hellos = calloc(ucx->base.size, sizeof(*hellos));
+    struct member_hello *hellos = calloc(ucx->base.size, sizeof(*hellos));
     if (hellos == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for %u devices", ucx->base.size);
-    enum shunt_status st = ucx->meet->ops->put(ucx->meet, MEET_HELLO, &ucx->hello, sizeof(ucx->hello), err);
-    ucx->one_machine = true;
-    for (uint32_t i = 0; i < ucx->base.size && st == SHUNT_OK; i++) {
-        size_t size;
-        st = meet_get(ucx->meet, MEET_HELLO, i, &hellos[i], sizeof(hellos[i]), &size, deadline, err);
-        if (st == SHUNT_OK)
-            st = check_hello(ucx, i, &hellos[i], size, err);
-        if (st != SHUNT_OK)
-            break;
-        ucx->peers[i].pid = hellos[i].pid;
-        ucx->peers[i].here = strcmp(hellos[i].host_key, ucx->hello.host_key) == 0;
-        memcpy(ucx->peers[i].host, hellos[i].host, sizeof(hellos[i].host));
-        ucx->one_machine = ucx->one_machine && ucx->peers[i].here;
-    }
+    enum shunt_status st = members_meet(&ucx->members, hellos, deadline, err);
+    for (uint32_t i = 0; i < ucx->base.size && st == SHUNT_OK; i++)
+        ucx->peers[i].here = ucx->members.list[i].here;
     if (st == SHUNT_OK) {
         try_neighbour(ucx, hellos);
         *crc_out = shunt_crc32c(0, hellos, ucx->base.size * sizeof(*hellos));
@@ -140,7 +69,7 @@ static enum shunt_status open_workers(struct ucx *ucx, struct shunt_err *err)
     bool user_tls = getenv("UCX_TLS") != NULL, user_devices = getenv("UCX_NET_DEVICES") != NULL;
     struct ucx_choice control = {.tls = "tcp,self"}, local = {.tls = ucx->cma ? "posix,cma,self" : "posix,self"},
                       remote = {.tls = "^sm"};
-    if (ucx->one_machine && !user_devices)
+    if (ucx->members.one_machine && !user_devices)
         control.devices = local.devices = "lo";
     if (user_tls)
         local.tls = remote.tls = NULL;
@@ -151,7 +80,7 @@ static enum shunt_status open_workers(struct ucx *ucx, struct shunt_err *err)
     enum shunt_status st = ucx_worker_open(&ucx->control, "control", &control, err);
     if (st == SHUNT_OK)
         st = ucx_worker_open(&ucx->local, "local data", &local, err);
-    if (st == SHUNT_OK && !ucx->one_machine)
+    if (st == SHUNT_OK && !ucx->members.one_machine)
         st = ucx_worker_open(&ucx->remote, "remote data", &remote, err);
     segments_leave(&ucx->segments);
     return st;
@@ -175,7 +104,7 @@ static enum shunt_status put_address(struct ucx *ucx, uint32_t hellos_crc, struc
         st = ucx_worker_address(&ucx->remote, record + used, MEET_MAX_BYTES - used, &head->remote_bytes, err);
     used += head->remote_bytes;
     if (st == SHUNT_OK)
-        st = ucx->meet->ops->put(ucx->meet, MEET_ADDRESS, record, used, err);
+        st = ucx->members.meet->ops->put(ucx->members.meet, MEET_ADDRESS, record, used, err);
     free(record);
     return st;
 }
@@ -189,7 +118,7 @@ static enum shunt_status get_address(struct ucx *ucx, uint32_t device, uint32_t 
     if (peer->record == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory");
     enum shunt_status st =
-        meet_get(ucx->meet, MEET_ADDRESS, device, peer->record, MEET_MAX_BYTES, &size, deadline, err);
+        meet_get(ucx->members.meet, MEET_ADDRESS, device, peer->record, MEET_MAX_BYTES, &size, deadline, err);
     if (st != SHUNT_OK)
         return st;
     const struct ucx_address_head *head = (const struct ucx_address_head *)peer->record;
@@ -197,7 +126,7 @@ static enum shunt_status get_address(struct ucx *ucx, uint32_t device, uint32_t 
     if (size >= want)
         want += (uint64_t)head->control_bytes + head->local_bytes + head->remote_bytes;
     if (size != want || head->magic != ADDRESS_MAGIC || head->control_bytes == 0 || head->local_bytes == 0 ||
-        (head->remote_bytes == 0) != ucx->one_machine)
+        (head->remote_bytes == 0) != ucx->members.one_machine)
         return shunt_fail(err, SHUNT_ERR_MISMATCH, "the address record of device %u is malformed", device);
     if (head->hellos_crc != hellos_crc)
         return shunt_fail(err, SHUNT_ERR_MISMATCH,
@@ -222,10 +151,8 @@ const void *ucx_peer_address(const struct ucx_peer *peer, const struct ucx_worke
 enum shunt_status ucx_meet_all(struct ucx *ucx, const struct deadline *deadline, struct shunt_err *err)
 {
     uint32_t hellos_crc = 0;
-    meet_beat(ucx->meet, MEET_MEETING, 0);
-    enum shunt_status st = make_hello(ucx, err);
-    if (st == SHUNT_OK)
-        st = exchange_hellos(ucx, &hellos_crc, deadline, err);
+    meet_beat(ucx->members.meet, MEET_MEETING, 0);
+    enum shunt_status st = exchange_hellos(ucx, &hellos_crc, deadline, err);
     if (st == SHUNT_OK)
         st = open_workers(ucx, err);
     if (st == SHUNT_OK)

@@ -138,10 +138,10 @@ enum shunt_status ucx_endpoint(struct ucx_peer *peer, const struct ucx_worker *w
     if (status == UCS_OK)
         return SHUNT_OK;
     char who[160];
-    ucx_print_peer(peer->owner, peer->device, who, sizeof(who));
+    members_print(&peer->owner->members, peer->device, who, sizeof(who));
     if (!means_lost(status))
         return ucx_fail(err, "ucp_ep_create", who, status);
-    peer->owner->lost_device = peer->device;
+    peer->owner->members.lost_device = peer->device;
     return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, while connecting to it", who,
                       ucx_api.ucs_status_string(status));
 }
