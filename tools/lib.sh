@@ -115,7 +115,8 @@ need() {
 
 # NVIDIA's compiler and headers, to build the CUDA device; its libraries are for who has a GPU.
 cuda_packages=(nvidia-cuda-nvcc==13.0.* nvidia-cuda-crt==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-runtime==13.0.*)
-toolkit=
+nccl_package=nvidia-nccl-cu13==2.28.* # for its header alone
+toolkit= nccl=
 
 # find_toolkit: sets `toolkit` to a folder with bin/nvcc and include/, of this machine or in .venv/.
 find_toolkit() {
@@ -129,6 +130,16 @@ find_toolkit() {
     return 1
 }
 
+# find_nccl: there is nccl.h, beside the toolkit, in .venv/ (then `nccl` is set) or where the compiler looks.
+find_nccl() {
+    local place
+    for place in "$root"/.venv/lib/python3*/site-packages/nvidia/nccl/include; do
+        [ ! -f "$place/nccl.h" ] || nccl=$place
+    done
+    [ -n "$nccl" ] || [ -f "$toolkit/include/nccl.h" ] ||
+        echo '#include <nccl.h>' | gcc -I "$toolkit/include" -E - >/dev/null 2>&1
+}
+
 # need_toolkit: install it into .venv/ if it is nowhere.
 need_toolkit() {
     if ! find_toolkit; then
@@ -140,6 +151,13 @@ need_toolkit() {
         find_toolkit || return
     fi
     note "CUDA toolkit: $toolkit"
+    if ! find_nccl; then
+        note "installing $nccl_package"
+        need python3-venv || return
+        [ -x "$root/.venv/bin/python" ] || python3 -m venv "$root/.venv" || return
+        logged nccl "$root/.venv/bin/pip" install --disable-pip-version-check --no-deps "$nccl_package" || return
+        find_nccl || return
+    fi
 }
 
 # configure NAME FOLDER [MESON OPTION...]: set up a build folder, or bring an old one up to date.
@@ -147,6 +165,7 @@ configure() {
     local name=$1 folder=$2
     shift 2
     [ -z "$toolkit" ] || set -- "-Dtoolkit=$toolkit" "$@"
+    [ -z "$nccl" ] || set -- "-Dnccl=$nccl" "$@"
     if [ -f "$root/$folder/build.ninja" ]; then
         # one that is older than an option learns of it when it is set up again
         meson configure "$root/$folder" "$@" >/dev/null 2>&1 </dev/null ||

@@ -32,6 +32,7 @@ struct command {
     struct plan_result *results; /* plan-major */
     struct board *board;         /* of a child */
     uint32_t rank;
+    char device[24]; /* of this process, if the launcher says which */
     struct progress progress;
 };
 
@@ -200,6 +201,18 @@ static int run_launcher(struct command *command)
     return finish(command, st, err.text);
 }
 
+/* With a transport of one device per process, a kind of device means that of this process on its machine. */
+static void choose_device(struct command *command, const struct env_place *place)
+{
+    const char *kind = command->transport->device;
+    struct options *options = &command->options;
+    if (kind == NULL || (options->on != NULL && strcmp(options->on, kind) != 0))
+        return;
+    snprintf(command->device, sizeof(command->device), "%s:%u", kind,
+             place->local_rank == UINT32_MAX ? 0 : place->local_rank);
+    options->on = command->device;
+}
+
 static enum shunt_status join_launcher(struct command *command, const char *fd_text, struct meet **meet_out,
                                        struct shunt_err *err)
 {
@@ -215,6 +228,7 @@ static enum shunt_status join_launcher(struct command *command, const char *fd_t
         return shunt_fail(err, SHUNT_ERR_USAGE, "%u processes were launched, the plan has %u devices", place.world,
                           command->chain.device_count);
     command->rank = place.rank;
+    choose_device(command, &place);
     return board_join((int)fd, place.rank, place.world, command->chain.count, meet_out, &command->board, err);
 }
 
@@ -245,6 +259,7 @@ static enum shunt_status join_meeting(struct command *command, struct meet **mee
     if (st != SHUNT_OK)
         return st;
     command->rank = place.rank;
+    choose_device(command, &place);
     uint32_t devices = command->chain.device_count;
     if ((place.world != 0 && place.world != devices) || place.rank >= devices)
         return shunt_fail(err, SHUNT_ERR_USAGE, "%s says rank %u of %u, the plan has %u devices", place.launcher,
@@ -340,6 +355,11 @@ static enum shunt_status check_device(const struct command *command, struct shun
         st = shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                         "not supported: transport %s with device %s: it moves host memory only",
                         command->transport->name, command->options.on);
+    const char *kind = command->transport->device;
+    if (st == SHUNT_OK && kind != NULL && strcmp(ops->name, kind) != 0)
+        st = shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                        "not supported: transport %s with device %s: it moves %s memory only", command->transport->name,
+                        command->options.on, kind);
     return st;
 }
 

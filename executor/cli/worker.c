@@ -353,7 +353,7 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
         close_exec(&worker.locals[i]);
         memory_finish(&worker.locals[i].memory);
     }
-    shunt_device_close(worker.on);
+    world->on = worker.on; /* the transport may still hold on to it */
     storing_end(&worker.storing);
     lineage_finish(&worker.lineage);
     free(worker.locals);

@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "replay/missing.h"
+
 #define SPINS    64u
 #define PAUSE_NS (NS_PER_MS / 20)
 
@@ -92,6 +94,20 @@ static void rest(uint32_t turns)
         sleep_ns(PAUSE_NS);
 }
 
+static enum shunt_status too_late(struct pace *pace, uint32_t engine, uint32_t round, struct shunt_err *err)
+{
+    struct transport *transport = pace->world->transport;
+    if (transport->ops->late == NULL)
+        return shunt_fail(err, SHUNT_ERR_TIMEOUT, "device %u: round %u: not done after %g seconds",
+                          pace->engines[engine]->device, round, pace->timeout_seconds);
+    uint32_t count;
+    struct transport_message *messages = engine_messages(pace->engines[engine], round, &count);
+    enum shunt_status st = transport->ops->late(transport, round, messages, count, pace->timeout_seconds, err);
+    if (st == SHUNT_ERR_TIMEOUT)
+        missing_explain(&pace->engines[engine], 1, round, err);
+    return st;
+}
+
 /* Peers are looked after meanwhile. */
 static enum shunt_status wait_for(struct pace *pace, uint32_t engine, uint32_t round, const struct deadline *deadline,
                                   struct shunt_err *err)
@@ -108,8 +124,7 @@ static enum shunt_status wait_for(struct pace *pace, uint32_t engine, uint32_t r
         if (st != SHUNT_OK)
             return st;
         if (deadline_passed(deadline))
-            return shunt_fail(err, SHUNT_ERR_TIMEOUT, "device %u: round %u: not done after %g seconds",
-                              pace->engines[engine]->device, round, pace->timeout_seconds);
+            return too_late(pace, engine, round, err);
         rest(turns);
     }
 }

@@ -18,6 +18,7 @@
  * enters the slot that unpack k-1 leaves, so they could not run side by side anyway.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/ranges.h"
 #include "replay/agree.h"
@@ -389,6 +390,10 @@ static enum shunt_status check_callers(const struct run *run, struct shunt_err *
             return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
                               "not supported: transport %s with device %s: it moves host memory only",
                               transport->ops->name, exec->engine.on->ops->name);
+        if (transport->ops->device != NULL && strcmp(exec->engine.on->ops->name, transport->ops->device) != 0)
+            return shunt_fail(err, SHUNT_ERR_UNSUPPORTED,
+                              "not supported: transport %s with device %s: it moves %s memory only",
+                              transport->ops->name, exec->engine.on->ops->name, transport->ops->device);
         if (exec->state != SHUNT_EXEC_BOUND && unbound != NULL)
             return shunt_fail(err, SHUNT_ERR_USAGE, "device %u: %s is not bound", exec->engine.device, unbound);
         if (exec->state != SHUNT_EXEC_BOUND)

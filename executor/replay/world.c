@@ -74,6 +74,7 @@ void shunt_world_close(struct shunt_world *world)
     if (world == NULL)
         return;
     world->transport->ops->close(world->transport);
+    shunt_device_close(world->on);
     if (world->owns_meet)
         meet_close(world->meet);
     free(world);

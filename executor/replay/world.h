@@ -12,6 +12,7 @@ struct shunt_world {
     struct transport *transport;
     struct meet *meet; /* NULL with loopback */
     bool owns_meet;
+    struct shunt_device *on; /* NULL, or a device that is closed behind the transport */
     bool told; /* the others know already that the run has ended, and why */
 };
 

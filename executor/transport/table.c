@@ -12,8 +12,12 @@ const struct transport_row transport_rows[] = {
      "built without UCX"},
 #endif
     {"loopback", "all devices in one process, host or CUDA memory", &transport_loopback, NULL},
-    {"nccl", "one process per device, CUDA memory", NULL,
-     "--transport nccl needs the CUDA executor, which this build does not have"},
+#ifdef SHUNT_HAVE_NCCL
+    {"nccl", "one process per device, CUDA memory, through the NCCL library found at run time", &transport_nccl, NULL},
+#else
+    {"nccl", "one process per device, CUDA memory, through the NCCL library found at run time", NULL,
+     "built without the CUDA toolkit and nccl.h"},
+#endif
     {NULL, NULL, NULL, NULL},
 };
 

@@ -44,6 +44,7 @@ struct transport_needs {
 
 struct transport_ops {
     const char *name;
+    const char *device; /* kind of device that messages must lie on; NULL: host, or any if device_memory */
     /** Messages may lie on an asynchronous device. Without it they are in host memory. */
     bool device_memory;
     /** Takes several messages between two devices in one group: the Nth that is sent is the Nth that is received. */
@@ -72,6 +73,14 @@ struct transport_ops {
         at a time; they are waited for in the order in which they were posted. */
     enum shunt_status (*wait)(struct transport *transport, uint32_t round, const struct deadline *deadline,
                               struct shunt_err *err);
+
+    /**
+     * After a deadline for messages that wait() has put on an asynchronous device: who is to be named. Sets `arrived`
+     * of what has come, or may have. NULL: there is nothing to be found out.
+     * @return SHUNT_ERR_TIMEOUT, or what else is the reason
+     */
+    enum shunt_status (*late)(struct transport *transport, uint32_t round, struct transport_message *messages,
+                              uint32_t count, double seconds, struct shunt_err *err);
 
     /**
      * Collect one record of `bytes` bytes from every device at the root (the process of device 0).
@@ -116,6 +125,9 @@ _Static_assert(TRANSPORT_CHECKSUM_ROUND % TRANSPORT_GROUPS == 2, "rounds k, k + 
 extern const struct transport_ops transport_loopback;
 #ifdef SHUNT_HAVE_UCX
 extern const struct transport_ops transport_ucx;
+#endif
+#ifdef SHUNT_HAVE_NCCL
+extern const struct transport_ops transport_nccl;
 #endif
 
 /** One row of the list of transports that this program knows, built in or not. */

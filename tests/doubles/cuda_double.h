@@ -63,6 +63,9 @@ DOUBLE_EXPORT int double_pointer_device(const void *ptr);
 /** The stream's jobs so far are done; true without a job too. Does not count as waiting. */
 DOUBLE_EXPORT bool double_stream_idle(cudaStream_t stream);
 
+/** How many jobs the stream has been given. */
+DOUBLE_EXPORT uint32_t double_stream_jobs(cudaStream_t stream);
+
 /** Memory of a device taken and given back by the double itself, such as connection buffers of NCCL. */
 DOUBLE_EXPORT bool double_take_memory(int device, size_t bytes);
 DOUBLE_EXPORT void double_give_memory(int device, size_t bytes);

@@ -252,6 +252,14 @@ bool double_stream_idle(cudaStream_t stream)
     return idle;
 }
 
+uint32_t double_stream_jobs(cudaStream_t stream)
+{
+    double_lock();
+    uint32_t number = stream->number;
+    double_unlock();
+    return number;
+}
+
 /* ---- events and waiting ----------------------------------------------------------------- */
 
 bool mark_done(struct mark mark)

@@ -3,9 +3,10 @@
 """Compiled plans on CUDA devices, all of a plan on one: the double of the CUDA Runtime stands where the GPU would.
 
 Every move runs on the host first. On the device the bytes must be right, every figure the same, and the device's own
-count of its memory the plan's, however late the jobs of its streams start.
+count of its memory the plan's, however late the jobs of its streams start. Then the same over NCCL, of which there is a
+double too, with a process for each device.
 
-usage: test_cuda.py BUILD_DIR DOUBLES_DIR   (TAP on stdout)
+usage: test_cuda.py BUILD_DIR DOUBLES_DIR [nccl]   (TAP on stdout)
 """
 from __future__ import annotations
 
@@ -68,6 +69,7 @@ class Rig:
     def __init__(self, build: Path, doubles: Path, folder: Path) -> None:
         self.shunt, self.executor = build / "planner" / "shunt", build / "executor" / "shunt-exec"
         self.doubles, self.folder = doubles, folder
+        self.has_nccl = sys.argv[3:] == ["nccl"]
         (folder / "model.yaml").write_text(MODEL)
         (folder / "cluster.yaml").write_text(CLUSTER)
 
@@ -91,6 +93,16 @@ class Rig:
         return json.loads(self.run(self.executor, *plans, "--transport", "loopback", "--device", device, "--json",
                                    *options, env=env))
 
+    def over_nccl(self, plans: list[Path], devices: int, *options: object, jitter: int) -> tuple[Any, list[Any]]:
+        """The report, and what the doubles have counted in each process; their connections take no memory here."""
+        stats = self.folder / "stats"
+        stats.unlink(missing_ok=True)
+        report = self.run(self.executor, *plans, "--transport", "nccl", "--launch", devices, "--json", *options, env={
+            "LD_LIBRARY_PATH": str(self.doubles), "SHUNT_DOUBLE_STATS": str(stats), "SHUNT_DOUBLE_JITTER": str(jitter),
+            "SHUNT_DOUBLE_DEVICES": "8", "SHUNT_DOUBLE_CONNECTION": "0"})
+        counted = [json.loads(line) for line in stats.read_text().splitlines()]
+        return json.loads(report), sorted(counted, key=lambda process: process["rank"])
+
     def on_cuda(self, plans: list[Path], *options: object, jitter: int) -> tuple[Any, dict[str, int]]:
         """The report, and what the double has counted."""
         stats = self.folder / "stats"
@@ -98,6 +110,17 @@ class Rig:
         report = self.execute(plans, "cuda", *options, env={
             "LD_LIBRARY_PATH": str(self.doubles), "SHUNT_DOUBLE_STATS": str(stats), "SHUNT_DOUBLE_JITTER": str(jitter)})
         return report, json.loads(stats.read_text())
+
+
+def check_over_nccl(rig: Rig, plan: Path, host: Any) -> None:
+    """One process per device: the figures of the host, and on each device the plan's memory."""
+    report, counted = rig.over_nccl([plan], len(host["devices"]), "--fill", 7, "--check", jitter=3)
+    nccl = report["plans"][0]
+    for figure in FIGURES:
+        assert nccl[figure] == host[figure], (figure, nccl[figure], host[figure])
+    for a, b, process in zip(nccl["devices"], host["devices"], counted, strict=True):
+        assert all(a[f] == b[f] for f in ("moved_sent", "wire_received", "copied", "peak_bytes")), (a, b)
+        assert process["peak"] == a["plan_peak_bytes"] + a["table_bytes"] and process["left"] == 0, (process, a)
 
 
 def check_move(rig: Rig, name: str) -> str:
@@ -116,6 +139,8 @@ def check_move(rig: Rig, name: str) -> str:
         assert stats["left"] == 0, stats
         launches = 2 * len(cuda["devices"]) * cuda["rounds"]
         assert 0 < stats["kernels"] <= launches, (stats, launches)
+    if rig.has_nccl:
+        check_over_nccl(rig, plan, host)
     return f"{cuda['rounds']} rounds, {stats['kernels']} launches, peak {stats['peak']} B"
 
 
@@ -149,9 +174,12 @@ def check_stored(rig: Rig) -> str:
     rig.on_cuda([there, back], "--load", folders[0], "--store", folders[2], jitter=5)
     names = sorted(path.name for path in folders[0].glob("rank-*"))
     assert len(names) == 8, names
+    if rig.has_nccl:
+        folders.append(rig.folder / "nccl")
+        rig.over_nccl([there, back], 8, "--load", folders[0], "--store", folders[3], jitter=6)
     for name in names:
-        first, host, cuda = ((folder / name).read_bytes() for folder in folders)
-        assert first == host == cuda, name
+        first, *others = ((folder / name).read_bytes() for folder in folders)
+        assert all(other == first for other in others), name
     return f"{len(names)} files"
 
 

@@ -294,8 +294,7 @@ def refuses_wrong_usage(folder):
             (2, "needs a value", [plan, "--fill"]),
             (2, "no transport is called \"tcp\"", [plan, "--transport", "tcp"]),
             (2, "the plan has 3 devices", [plan, "--launch", 4, "--transport", "loopback"]),
-            (1, "--transport nccl needs the CUDA executor, which this build does not have",
-             [plan, "--launch", 3, "--transport", "nccl"]),
+            (1, "transport nccl", [plan, "--launch", 3, "--transport", "nccl", "--device", "host"]),
             (1, "text", [text, "--transport", "loopback"]),
             (3, "none", [os.path.join(folder, "none"), "--transport", "loopback"])]:
         rig.expect(rig.run(*args), code, said)

@@ -234,7 +234,8 @@ SHUNT_API void shunt_exec_close(struct shunt_exec *exec);
  * With "cuda", pointers that the executor is given and gives are device memory, but for buffers in the host
  * tier. The CUDA Runtime library is looked for when a device is opened.
  *
- * @param device_out  set on SHUNT_OK only; release with shunt_device_close(), after the execs on it
+ * @param device_out  set on SHUNT_OK only; release with shunt_device_close(), after the execs on it and the world
+ *                    that moved their buffers
  * @return SHUNT_ERR_USAGE (no such name or number), SHUNT_ERR_UNSUPPORTED (not in this build),
  *         SHUNT_ERR_IO (no library, driver or GPU; what the runtime says)
  */
@@ -244,11 +245,11 @@ SHUNT_API enum shunt_status shunt_device_open(const char *name, struct shunt_dev
 SHUNT_API void shunt_device_close(struct shunt_device *device);
 
 struct shunt_world_config {
-    const char *transport; /* "loopback": all devices in this process; "ucx": one process per device */
+    const char *transport; /* "loopback": all devices in this process; "ucx", "nccl": one process per device */
     uint32_t rank;         /* this process's device; 0 with loopback */
     uint32_t size;         /* devices of the world */
-    const char *meet_dir;  /* ucx: a directory that all processes see; kept by the caller, used under JOB/ */
-    const char *job;       /* ucx: a name no other run uses in meet_dir at the same time */
+    const char *meet_dir;  /* a directory that all processes see; kept by the caller, used under JOB/ */
+    const char *job;       /* a name no other run uses in meet_dir at the same time */
     double timeout_seconds;
 };
 
