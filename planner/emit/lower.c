@@ -19,32 +19,30 @@ struct transfer_array {
     struct transfer *items;
 };
 
-static void lower_unit(const struct problem *problem, struct walk *walk, uint32_t round, struct transfer_array *out)
+static void lower_unit(struct walk *walk, uint32_t round, struct transfer_array *out)
 {
     const struct job *job = walk->chunk.job;
     const struct route_type *type = walk->chunk.type;
     for (uint32_t i = 0; i < walk->count; i++) {
         uint32_t p = walk_piece(walk, i);
-        uint64_t elements = (uint64_t)walk_elements(walk, type->pieces[p].cell);
+        const struct route_piece *piece = &type->pieces[p];
+        uint64_t elements = (uint64_t)walk_elements(walk, piece->cell);
         if (elements == 0)
             continue;
-        const struct route_piece *piece = &type->pieces[p];
-        struct transfer transfer = {.round = round,
-                                    .source = route_source(type, job->index, p),
-                                    .taker = piece->taker,
-                                    .item = job->item,
-                                    .cell = piece->cell,
-                                    .fresh = piece->fresh,
-                                    .forwarded = route_stage(type, job->index, p) > 0 && !piece->passed,
-                                    .passing = piece->passing,
-                                    .passed = piece->passed,
-                                    .slice = (uint16_t)walk->chunk.slice,
-                                    .slices = (uint16_t)walk->chunk.slices};
-        uint32_t new_bytes =
-            piece->passing ? job->elem_bytes : problem->route->space->items[job->item].elem_bytes[SPACE_TO];
-        transfer.written = elements * new_bytes;
-        transfer.bytes = transfer.source == transfer.taker ? transfer.written : elements * job->elem_bytes;
-        out->items[out->count++] = transfer;
+        struct transfer *transfer = &out->items[out->count++];
+        *transfer = (struct transfer){.round = round,
+                                      .source = route_device(walk->sources[p]),
+                                      .taker = piece->taker,
+                                      .item = job->item,
+                                      .cell = piece->cell,
+                                      .fresh = piece->fresh,
+                                      .forwarded = walk->sources[p] >> ROUTE_STAGE_SHIFT > 0 && !piece->passed,
+                                      .passing = piece->passing,
+                                      .passed = piece->passed,
+                                      .slice = (uint16_t)walk->chunk.slice,
+                                      .slices = (uint16_t)walk->chunk.slices};
+        transfer->written = elements * (piece->passing ? job->elem_bytes : walk->item.new_bytes);
+        transfer->bytes = transfer->source == transfer->taker ? transfer->written : elements * job->elem_bytes;
     }
 }
 
@@ -82,8 +80,7 @@ static struct transfer_list *list_by_device(struct arena *arena, const struct tr
  * Place the transfers of one sender in its messages, round by round. `fill` counts, by peer, the bytes of
  * the open round's message; `touched` remembers which peers to reset.
  */
-static void place_sends(const struct problem *problem, const struct transfer_list *list, struct transfer *transfers,
-                        uint64_t *fill, uint32_t *touched)
+static void place_sends(const struct transfer_list *list, struct transfer *transfers, uint64_t *fill, uint32_t *touched)
 {
     uint32_t touched_count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -96,9 +93,8 @@ static void place_sends(const struct problem *problem, const struct transfer_lis
             continue;
         if (fill[transfer->taker] == 0)
             touched[touched_count++] = transfer->taker;
-        uint32_t elem_bytes = problem->route->space->items[transfer->item].wire_bytes;
         transfer->message_offset = fill[transfer->taker];
-        fill[transfer->taker] += problem_aligned_bytes((int64_t)(transfer->bytes / elem_bytes), elem_bytes);
+        fill[transfer->taker] += problem_align(transfer->bytes);
     }
     for (uint32_t t = 0; t < touched_count; t++)
         fill[touched[t]] = 0;
@@ -119,7 +115,7 @@ struct lowered *lower_build(struct arena *arena, const struct problem *problem, 
             uint32_t *first = &lowered->item_first_round[problem->jobs[unit->job].item];
             *first = k < *first ? k : *first;
             walk_unit(arena, &walk, unit);
-            lower_unit(problem, &walk, k, &transfers);
+            lower_unit(&walk, k, &transfers);
         }
     }
     lowered->transfers = transfers.items;
@@ -129,6 +125,6 @@ struct lowered *lower_build(struct arena *arena, const struct problem *problem, 
     uint64_t *fill = ARENA_NEW(arena, uint64_t, devices);
     uint32_t *touched = ARENA_NEW(arena, uint32_t, devices);
     for (uint32_t d = 0; d < devices; d++)
-        place_sends(problem, &lowered->reads[d], transfers.items, fill, touched);
+        place_sends(&lowered->reads[d], transfers.items, fill, touched);
     return lowered;
 }

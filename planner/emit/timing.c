@@ -4,20 +4,25 @@
 #include "schedule/meter.h"
 #include "schedule/rounds_bound.h"
 
+/** Bytes that a transfer reads, where they come from host memory; elsewhere nobody asks. */
+static uint64_t read_bytes(const struct space_item *item, const struct transfer *transfer)
+{
+    uint64_t elements = transfer->written / (transfer->passing ? item->wire_bytes : item->elem_bytes[SPACE_TO]);
+    return elements * shunt_dtype_bytes(item->read_dtype);
+}
+
 static struct port_use use_of(const struct problem *problem, const struct transfer *transfer)
 {
     const struct route *route = problem->route;
-    const struct space_item *item = &route->space->items[transfer->item];
     bool local = transfer->source == transfer->taker;
-    uint64_t elements = transfer->written / (transfer->passing ? item->wire_bytes : item->elem_bytes[SPACE_TO]);
+    bool from_host = !transfer->passed && ports_read_host(problem, transfer->source, transfer->item, transfer->fresh);
     return (struct port_use){.source = transfer->source,
                              .taker = transfer->taker,
-                             .wire = local ? 0 : problem_aligned_bytes((int64_t)elements, item->wire_bytes),
+                             .wire = local ? 0 : problem_align(transfer->bytes),
                              .packed = local ? 0 : transfer->bytes,
-                             .read = elements * shunt_dtype_bytes(item->read_dtype),
+                             .read = from_host ? read_bytes(&route->space->items[transfer->item], transfer) : 0,
                              .written = transfer->written,
-                             .from_host = !transfer->passed &&
-                                          ports_read_host(problem, transfer->source, transfer->item, transfer->fresh),
+                             .from_host = from_host,
                              .to_host = !transfer->passing && ports_write_host(route, transfer->item)};
 }
 
@@ -66,10 +71,14 @@ static uint32_t find_busiest(const struct meter *meter, struct timing_port busie
 static uint64_t count_padding(struct arena *arena, const struct problem *problem, const struct lowered *lowered,
                               uint32_t link)
 {
+    const struct world_device *devices = problem->route->world->devices;
     struct ports ports;
     uint64_t padding = 0;
+    uint32_t node = devices[link / PORT_KINDS].node;
     ports_init(arena, problem, &ports);
     for (uint32_t i = 0; i < lowered->transfer_count; i++) {
+        if (devices[lowered->transfers[i].source].node != node && devices[lowered->transfers[i].taker].node != node)
+            continue;
         const struct port_use use = use_of(problem, &lowered->transfers[i]);
         if (use.source == use.taker || use.wire == use.packed)
             continue;

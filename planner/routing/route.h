@@ -154,10 +154,15 @@ static inline uint32_t route_at(uint32_t device, uint32_t stage)
     return device | stage << ROUTE_STAGE_SHIFT;
 }
 
+static inline uint32_t route_device(uint32_t at)
+{
+    return at & ((UINT32_C(1) << ROUTE_STAGE_SHIFT) - 1);
+}
+
 /** Source of a piece for the item at `index` of its type. */
 static inline uint32_t route_source(const struct route_type *type, uint32_t index, uint32_t piece)
 {
-    return type->sources[(size_t)index * type->piece_count + piece] & ((UINT32_C(1) << ROUTE_STAGE_SHIFT) - 1);
+    return route_device(type->sources[(size_t)index * type->piece_count + piece]);
 }
 
 /** Stage of a piece; above 0 it comes from the new buffer of its source. */

@@ -467,8 +467,9 @@ static void build(struct arena *scratch, void *context)
 {
     struct build_work *work = context;
     struct balance_options options = *work->options;
+    struct loads *loads = loads_build(scratch, work->problem, options.chunk_bytes);
     struct balance balance = {.problem = work->problem,
-                              .loads = loads_build(scratch, work->problem, options.chunk_bytes),
+                              .loads = loads,
                               .ordered = !options.hold_old,
                               .quick = options.quick,
                               .depth = options.depth};
@@ -477,10 +478,10 @@ static void build(struct arena *scratch, void *context)
     uint64_t chunk_bytes = fine_chunk(&balance, options.chunk_bytes);
     if ((double)chunk_bytes < WORTH_CUTTING * (double)options.chunk_bytes) {
         options.chunk_bytes = chunk_bytes;
-        balance.loads = loads_build(scratch, work->problem, chunk_bytes);
+        balance.loads = loads = loads_build(scratch, work->problem, chunk_bytes);
         find_limits(scratch, &balance, &options);
     }
-    balance.loads = twins_drop(scratch, work->problem, balance.loads);
+    twins_drop(scratch, work->problem, loads);
     list_order(scratch, &balance);
     balance.place = find_places(scratch, work->problem, balance.loads);
     struct rounds rounds = {.depth = options.depth, .hold_old = options.hold_old};

@@ -69,27 +69,31 @@ bool ports_write_host(const struct route *route, uint32_t item)
     return side_tier(route->to, item) == CFG_TIER_HOST;
 }
 
+/** ports_read_host() of a piece of the unit at hand. */
+static bool reads_host(const struct walk *walk, uint32_t source, bool fresh)
+{
+    if (fresh)
+        return walk->item.fresh_in_host;
+    return walk->item.old_in_host || parks_holds(walk->problem, source, walk->item.read);
+}
+
 bool ports_piece(struct walk *walk, uint32_t piece_index, struct port_use *use_out)
 {
-    const struct chunk *chunk = &walk->chunk;
-    const struct route *route = chunk->problem->route;
-    const struct route_piece *piece = &chunk->type->pieces[piece_index];
-    const struct space_item *item = &route->space->items[chunk->job->item];
+    const struct route_piece *piece = &walk->chunk.type->pieces[piece_index];
+    const struct walk_item *item = &walk->item;
     uint64_t elements = (uint64_t)walk_elements(walk, piece->cell);
     if (elements == 0)
         return false;
-    uint32_t source = route_source(chunk->type, chunk->job->index, piece_index);
+    uint32_t source = route_device(walk->sources[piece_index]);
     bool local = source == piece->taker;
-    uint32_t written = piece->passing ? item->wire_bytes : item->elem_bytes[SPACE_TO];
     *use_out = (struct port_use){.source = source,
                                  .taker = piece->taker,
                                  .wire = local ? 0 : problem_aligned_bytes((int64_t)elements, item->wire_bytes),
                                  .packed = elements * item->wire_bytes,
-                                 .read = elements * shunt_dtype_bytes(item->read_dtype),
-                                 .written = elements * written,
-                                 .from_host = !piece->passed &&
-                                              ports_read_host(chunk->problem, source, chunk->job->item, piece->fresh),
-                                 .to_host = !piece->passing && ports_write_host(route, chunk->job->item)};
+                                 .read = elements * item->read_bytes,
+                                 .written = elements * (piece->passing ? item->wire_bytes : item->new_bytes),
+                                 .from_host = !piece->passed && reads_host(walk, source, piece->fresh),
+                                 .to_host = !piece->passing && item->to_host};
     return true;
 }
 

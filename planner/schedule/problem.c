@@ -3,14 +3,6 @@
 
 #include "schedule/pairs.h"
 
-#include "shunt/plan_format.h"
-
-uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes)
-{
-    uint64_t bytes = (uint64_t)elements * elem_bytes;
-    return (bytes + SHUNT_PLAN_MESSAGE_ALIGN - 1) & ~(uint64_t)(SHUNT_PLAN_MESSAGE_ALIGN - 1);
-}
-
 /** Per-device sums of the job at hand; only the entries of its devices are ever non-zero. */
 struct scratch {
     uint64_t *traffic;

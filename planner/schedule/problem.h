@@ -14,6 +14,8 @@
 
 #include "routing/route.h"
 
+#include "shunt/plan_format.h"
+
 /** Memory of a job on one device, in bytes. Buffers in host memory count as 0 here and below: the cap is the device's. */
 struct job_memory {
     uint32_t device;
@@ -131,8 +133,16 @@ static inline uint64_t parks_bytes(const struct problem *problem, uint32_t devic
     return bytes;
 }
 
+static inline uint64_t problem_align(uint64_t bytes)
+{
+    return (bytes + SHUNT_PLAN_MESSAGE_ALIGN - 1) & ~(uint64_t)(SHUNT_PLAN_MESSAGE_ALIGN - 1);
+}
+
 /** Message space of `elements` elements: payload rounded up to the message alignment. */
-uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes);
+static inline uint64_t problem_aligned_bytes(int64_t elements, uint32_t elem_bytes)
+{
+    return problem_align((uint64_t)elements * elem_bytes);
+}
 
 struct problem *problem_build(struct arena *arena, const struct route *route, uint64_t cap, uint64_t staging);
 

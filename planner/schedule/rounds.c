@@ -68,8 +68,8 @@ uint64_t rounds_piece_bytes(const struct chunk *at, uint32_t piece_index, uint32
         return 0;
     if (at->slices == 1)
         return problem_aligned_bytes(piece->cell->elements, at->job->elem_bytes);
-    struct box slice = box_slice(&piece->cell->box, at->slice, at->slices);
-    return problem_aligned_bytes(box_volume(&slice), at->job->elem_bytes);
+    int64_t elements = box_slice_volume(&piece->cell->box, at->slice, at->slices);
+    return problem_aligned_bytes(elements, at->job->elem_bytes);
 }
 
 /** Staging that a device needs for the unit at hand. */

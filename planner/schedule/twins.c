@@ -46,34 +46,19 @@ static struct trace *trace_devices(struct arena *arena, const struct problem *pr
     return traces;
 }
 
-/** The loads of the devices that are not dropped, and their number; `loads` may be NULL. */
-static uint32_t copy_loads(const struct loads *all, const bool *dropped, uint32_t unit, struct load *loads)
+void twins_drop(struct arena *arena, const struct problem *problem, struct loads *loads)
 {
-    uint32_t count = 0;
-    for (uint32_t l = all->begin[unit]; l < all->begin[unit + 1]; l++) {
-        if (dropped[all->loads[l].port / PORT_KINDS])
-            continue;
-        if (loads != NULL)
-            loads[count] = all->loads[l];
-        count++;
-    }
-    return count;
-}
-
-const struct loads *twins_drop(struct arena *arena, const struct problem *problem, const struct loads *all)
-{
-    uint32_t devices = problem->route->world->device_count;
-    const struct trace *traces = trace_devices(arena, problem, all);
+    uint32_t devices = problem->route->world->device_count, count = 0, begin = 0;
+    const struct trace *traces = trace_devices(arena, problem, loads);
     bool *dropped = ARENA_NEW(arena, bool, devices);
-    struct loads *loads = ARENA_NEW(arena, struct loads, 1);
     for (uint32_t d = 1; d < devices; d++)
         dropped[traces[d].device] = traces[d].first == traces[d - 1].first && traces[d].second == traces[d - 1].second;
-    *loads = *all;
-    loads->begin = ARENA_NEW(arena, uint32_t, (size_t)all->unit_count + 1);
-    for (uint32_t u = 0; u < all->unit_count; u++)
-        loads->begin[u + 1] = loads->begin[u] + copy_loads(all, dropped, u, NULL);
-    loads->loads = ARENA_NEW(arena, struct load, loads->begin[all->unit_count]);
-    for (uint32_t u = 0; u < all->unit_count; u++)
-        copy_loads(all, dropped, u, &loads->loads[loads->begin[u]]);
-    return loads;
+    for (uint32_t u = 0; u < loads->unit_count; u++) {
+        for (uint32_t l = begin; l < loads->begin[u + 1]; l++) {
+            if (!dropped[loads->loads[l].port / PORT_KINDS])
+                loads->loads[count++] = loads->loads[l];
+        }
+        begin = loads->begin[u + 1];
+        loads->begin[u + 1] = count;
+    }
 }

@@ -10,7 +10,7 @@
 
 #include "schedule/loads.h"
 
-/** The same loads, of the first of all twins alone. Totals are those of all devices. */
-const struct loads *twins_drop(struct arena *arena, const struct problem *problem, const struct loads *all);
+/** Keep the loads of the first of all twins alone. Totals stay those of all devices. */
+void twins_drop(struct arena *arena, const struct problem *problem, struct loads *loads);
 
 #endif

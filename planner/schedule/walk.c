@@ -38,10 +38,25 @@ static void sort_job(struct arena *arena, const struct chunk *chunk, struct walk
     job->begin--; /* each entry moved on to the end of its bin: the beginning of the next */
 }
 
+static struct walk_item describe_item(const struct problem *problem, uint32_t index)
+{
+    const struct route *route = problem->route;
+    const struct space_item *item = &route->space->items[index];
+    return (struct walk_item){.wire_bytes = item->wire_bytes,
+                              .read_bytes = shunt_dtype_bytes(item->read_dtype),
+                              .new_bytes = item->elem_bytes[SPACE_TO],
+                              .old_in_host = side_tier(route->from, item->derived_from) == CFG_TIER_HOST,
+                              .fresh_in_host = side_tier(route->to, item->derived_from) == CFG_TIER_HOST,
+                              .to_host = side_tier(route->to, index) == CFG_TIER_HOST,
+                              .read = item->derived_from};
+}
+
 void walk_unit(struct arena *arena, struct walk *walk, const struct unit *unit)
 {
     struct walk_job *job = &walk->jobs[unit->job];
     walk->chunk = rounds_chunk(walk->problem, &walk->problem->jobs[unit->job], &unit->chunking, unit->chunk);
+    walk->item = describe_item(walk->problem, walk->chunk.job->item);
+    walk->sources = &walk->chunk.type->sources[(size_t)walk->chunk.job->index * walk->chunk.type->piece_count];
     walk->serial++;
     walk->count = walk->chunk.type->piece_count;
     walk->pieces = NULL;
@@ -58,8 +73,8 @@ int64_t walk_slice_elements(struct walk *walk, const struct route_cell *cell)
 {
     struct walk_cell *known = &walk->cells[cell->number];
     if (known->serial != walk->serial) {
-        struct box slice = box_slice(&cell->box, walk->chunk.slice, walk->chunk.slices);
-        *known = (struct walk_cell){.serial = walk->serial, .elements = box_volume(&slice)};
+        int64_t elements = box_slice_volume(&cell->box, walk->chunk.slice, walk->chunk.slices);
+        *known = (struct walk_cell){.serial = walk->serial, .elements = elements};
     }
     return known->elements;
 }

@@ -23,11 +23,21 @@ struct walk_job {
     uint32_t *begin, *pieces;
 };
 
+/** What all pieces of a job have in common. */
+struct walk_item {
+    uint32_t wire_bytes, read_bytes, new_bytes; /* of an element: when sent, where it is read, on the new side */
+    bool old_in_host, fresh_in_host;            /* what is read, on either side; an old buffer may be parked as well */
+    bool to_host;
+    uint32_t read; /* the item that is read */
+};
+
 struct walk {
     const struct problem *problem;
-    struct chunk chunk;     /* at hand */
-    uint32_t count;         /* of its pieces */
-    const uint32_t *pieces; /* ascending; NULL: all */
+    struct chunk chunk;      /* at hand */
+    struct walk_item item;   /* of its job */
+    const uint32_t *sources; /* of its job, by piece: route_at() */
+    uint32_t count;          /* of its pieces */
+    const uint32_t *pieces;  /* ascending; NULL: all */
     struct walk_job *jobs;
     uint32_t serial; /* of the unit at hand */
     struct walk_cell {

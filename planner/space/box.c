@@ -97,14 +97,38 @@ static uint32_t slice_dimension(const struct box *box, int64_t count)
     return longest;
 }
 
+/** Part of an extent that lies before a slice; extent * index may not fit 64 bits: that is split into whole and rest. */
+static int64_t before_slice(int64_t whole, int64_t rest, int64_t index, int64_t count)
+{
+    return whole * index + (rest == 0 ? 0 : rest * index / count);
+}
+
+/** Where a slice begins and ends in a dimension, from the beginning of the box on. */
+static void slice_extent(int64_t extent, int64_t index, int64_t count, int64_t *lo_out, int64_t *hi_out)
+{
+    int64_t whole = extent / count, rest = extent - whole * count;
+    *lo_out = before_slice(whole, rest, index, count);
+    *hi_out = before_slice(whole, rest, index + 1, count);
+}
+
 struct box box_slice(const struct box *box, int64_t index, int64_t count)
 {
     struct box slice = *box;
     uint32_t d = slice_dimension(box, count);
-    int64_t extent = box->hi[d] - box->lo[d];
-    /* extent * index may not fit 64 bits: split it into whole and rest */
-    int64_t whole = extent / count, rest = extent % count;
-    slice.lo[d] = box->lo[d] + whole * index + rest * index / count;
-    slice.hi[d] = box->lo[d] + whole * (index + 1) + rest * (index + 1) / count;
+    int64_t lo, hi;
+    slice_extent(box->hi[d] - box->lo[d], index, count, &lo, &hi);
+    slice.lo[d] = box->lo[d] + lo;
+    slice.hi[d] = box->lo[d] + hi;
     return slice;
+}
+
+int64_t box_slice_volume(const struct box *box, int64_t index, int64_t count)
+{
+    uint32_t cut = slice_dimension(box, count);
+    int64_t lo, hi;
+    slice_extent(box->hi[cut] - box->lo[cut], index, count, &lo, &hi);
+    int64_t volume = hi - lo;
+    for (uint32_t d = 0; d < box->ndim; d++)
+        volume *= d == cut ? 1 : box->hi[d] - box->lo[d];
+    return volume;
 }

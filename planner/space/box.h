@@ -42,4 +42,7 @@ uint32_t box_subtract(const struct box *whole, const struct box *part, struct bo
  */
 struct box box_slice(const struct box *box, int64_t index, int64_t count);
 
+/** box_volume() of a slice of a box that is not empty. */
+int64_t box_slice_volume(const struct box *box, int64_t index, int64_t count);
+
 #endif

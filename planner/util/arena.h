@@ -56,14 +56,18 @@ void arena_with_scratch(struct arena *arena, void (*work)(struct arena *scratch,
 
 /** Make room for one more item and return its address; the item is zero. */
 #define VEC_PUSH(arena, vec)                                                                                           \
-    ((vec)->items = vec_grow((arena), (vec)->items, &(vec)->capacity, (vec)->count, sizeof(*(vec)->items)),            \
+    ((vec)->items = (vec)->count < (vec)->capacity                                                                     \
+                        ? (vec)->items                                                                                 \
+                        : vec_grow((arena), (vec)->items, &(vec)->capacity, (vec)->count, sizeof(*(vec)->items)),      \
      (vec)->count++, &(vec)->items[(vec)->count - 1])
 
 void *vec_grow(struct arena *arena, void *items, size_t *capacity, size_t count, size_t size);
 
 /** The same for a vector that gets large, and into which nothing points: it leaves nothing behind where it grows. */
 #define VEC_EXTEND(arena, vec)                                                                                         \
-    ((vec)->items = vec_stretch((arena), (vec)->items, &(vec)->capacity, (vec)->count, sizeof(*(vec)->items)),         \
+    ((vec)->items = (vec)->count < (vec)->capacity                                                                     \
+                        ? (vec)->items                                                                                 \
+                        : vec_stretch((arena), (vec)->items, &(vec)->capacity, (vec)->count, sizeof(*(vec)->items)),   \
      (vec)->count++, &(vec)->items[(vec)->count - 1])
 
 void *vec_stretch(struct arena *arena, void *items, size_t *capacity, size_t count, size_t size);

@@ -28,6 +28,7 @@ static void box_slices_cover_exactly(void)
         for (int64_t c = 0; c < rows[i].count; c++) {
             struct box slice = box_slice(&whole, c, rows[i].count), overlap;
             volume += box_volume(&slice);
+            CHECK_EQ_U64(box_slice_volume(&whole, c, rows[i].count), box_volume(&slice));
             CHECK_MSG(c == 0 || box_empty(&slice) || box_empty(&before) || !box_intersect(&slice, &before, &overlap),
                       "row %zu slice %lld", i, (long long)c);
             before = slice;
@@ -43,6 +44,7 @@ static void box_slice_of_a_huge_extent(void)
     struct box last = box_slice(&whole, 4095, 4096);
     CHECK_EQ_U64(last.hi[0], shape[0]);
     CHECK_EQ_U64(box_volume(&last), shape[0] / 4096);
+    CHECK_EQ_U64(box_slice_volume(&whole, 4095, 4096), shape[0] / 4096);
 }
 
 /* ---- flat ranges ---------------------------------------------------------------- */
