@@ -13,7 +13,7 @@ struct shunt_world {
     struct meet *meet; /* NULL with loopback */
     bool owns_meet;
     struct shunt_device *on; /* NULL, or a device that is closed behind the transport */
-    bool told; /* the others know already that the run has ended, and why */
+    bool told;               /* the others know already that the run has ended, and why */
 };
 
 /**
