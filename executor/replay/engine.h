@@ -119,6 +119,15 @@ enum shunt_status engine_free(struct engine *engine, uint32_t round, struct shun
 /** Wait for what was put on the stream. */
 enum shunt_status engine_finish_round(struct engine *engine, uint32_t round, struct shunt_err *err);
 
+/* ---- engine_memory.c: for the other files of the engine --------------------------------- */
+
+/** The text of a failed call, with device and round; SHUNT_OK stays. */
+enum shunt_status engine_in_round(const struct engine *engine, uint32_t round, enum shunt_status st,
+                                  const struct shunt_err *cause, struct shunt_err *err);
+/** Bytes that nobody could take for what should have been written. */
+enum shunt_status engine_poison(struct engine *engine, uint32_t round, void *data, uint64_t bytes,
+                                struct shunt_err *err);
+
 /* ---- engine_program.c: the ops as the device is told them ------------------------------ */
 
 /** Tables that do not change between runs. @return false when out of memory */
