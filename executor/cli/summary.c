@@ -140,6 +140,7 @@ static void json_device(struct jsonw *json, const struct summary *summary, uint3
     jsonw_u64(json, "plan_peak_bytes", shunt_plan_get_device(summary->chain->plans[plan], device)->peak_bytes);
     jsonw_u64(json, "host_peak_bytes", stats->host_peak_bytes);
     jsonw_u64(json, "table_bytes", stats->table_bytes);
+    jsonw_u64(json, "device_taken_bytes", stats->device_taken_bytes);
     jsonw_double(json, "seconds", stats->seconds);
     jsonw_u64(json, "checksummed", stats->checksummed_bytes);
     jsonw_double(json, "checksum_seconds", stats->checksum_seconds);

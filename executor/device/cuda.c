@@ -72,10 +72,13 @@ static void trim_memory(struct cuda_device *cuda)
 static enum shunt_status load_kernel(struct cuda_device *cuda, struct shunt_err *err)
 {
     int processors = 0;
+    size_t now, total;
     CUDA_CALL(cuda, err, cudaLibraryLoadData, &cuda->library, cuda_kernel_blob, NULL, NULL, 0, NULL, NULL, 0);
     CUDA_CALL(cuda, err, cudaLibraryGetKernel, &cuda->kernel, cuda->library, "shunt_move");
     CUDA_CALL(cuda, err, cudaDeviceGetAttribute, &processors, cudaDevAttrMultiProcessorCount, (int)cuda->base.ordinal);
     cuda->processors = processors > 0 ? (uint32_t)processors : 1;
+    CUDA_CALL(cuda, err, cudaMemGetInfo, &now, &total);
+    cuda->free_bytes = now;
     return SHUNT_OK;
 }
 
@@ -246,6 +249,16 @@ static void cuda_free(struct shunt_device *device, struct device_stream *stream,
     cuda->api->cudaFreeAsync(ptr, stream_of(stream));
 }
 
+/* The pool keeps what it has ever needed, so this is the most of it, in the pool's granules. */
+static enum shunt_status cuda_taken(struct shunt_device *device, uint64_t *bytes_out, struct shunt_err *err)
+{
+    struct cuda_device *cuda = cuda_of(device);
+    size_t now, total;
+    CUDA_CALL(cuda, err, cudaMemGetInfo, &now, &total);
+    *bytes_out = cuda->free_bytes > now ? cuda->free_bytes - now : 0;
+    return SHUNT_OK;
+}
+
 static enum shunt_status cuda_alloc_host(struct shunt_device *device, uint64_t bytes, void **ptr_out,
                                          struct shunt_err *err)
 {
@@ -319,6 +332,7 @@ const struct device_ops device_cuda = {
     .event_seconds = cuda_event_seconds,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .taken = cuda_taken,
     .alloc_host = cuda_alloc_host,
     .free_host = cuda_free_host,
     .lend_host = cuda_lend_host,

@@ -34,6 +34,7 @@
     X(cudaLibraryLoadData)                                                                                             \
     X(cudaLibraryUnload)                                                                                               \
     X(cudaMallocAsync)                                                                                                 \
+    X(cudaMemGetInfo)                                                                                                  \
     X(cudaMemPoolSetAttribute)                                                                                         \
     X(cudaMemPoolTrimTo)                                                                                               \
     X(cudaMemcpyAsync)                                                                                                 \
@@ -62,6 +63,7 @@ struct cuda_device {
     cudaLibrary_t library;
     cudaKernel_t kernel;
     uint32_t processors;
+    uint64_t free_bytes; /* when it was opened */
 };
 
 /** "cudaMalloc: out of memory (cudaErrorMemoryAllocation)"; out of memory is SHUNT_ERR_NOMEM. */

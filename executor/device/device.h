@@ -83,6 +83,8 @@ struct device_ops {
                                void **ptr_out, struct shunt_err *err);
     /** bytes as given to alloc; accepts NULL. */
     void (*free)(struct shunt_device *device, struct device_stream *stream, void *ptr, uint64_t bytes);
+    /** By how much the device's free memory has shrunk since it was opened, as its driver says; NULL: it cannot say. */
+    enum shunt_status (*taken)(struct shunt_device *device, uint64_t *bytes_out, struct shunt_err *err);
     /** Host memory that the device reaches; usable at once, and to be freed when nothing uses it. */
     enum shunt_status (*alloc_host)(struct shunt_device *device, uint64_t bytes, void **ptr_out, struct shunt_err *err);
     void (*free_host)(struct shunt_device *device, void *ptr, uint64_t bytes);

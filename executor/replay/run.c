@@ -295,6 +295,20 @@ static enum shunt_status run_barrier(struct run *run, const char *what, struct s
     return st;
 }
 
+static enum shunt_status run_look_at_memory(struct run *run, struct shunt_err *err)
+{
+    struct shunt_err cause = {{0}};
+    for (uint32_t i = 0; i < run->count; i++) {
+        struct engine *engine = run->engines[i];
+        if (engine->on->ops->taken == NULL)
+            continue;
+        enum shunt_status st = engine->on->ops->taken(engine->on, &engine->stats.device_taken_bytes, &cause);
+        if (st != SHUNT_OK)
+            return shunt_fail(err, st, "device %u: %s", engine->device, cause.text);
+    }
+    return SHUNT_OK;
+}
+
 /* From the common start to the common end. */
 static enum shunt_status run_rounds(struct run *run, struct shunt_err *err)
 {
@@ -312,6 +326,8 @@ static enum shunt_status run_rounds(struct run *run, struct shunt_err *err)
     }
     for (uint32_t i = 0; i < run->count; i++)
         run->engines[i]->stats.seconds = seconds;
+    if (st == SHUNT_OK)
+        st = run_look_at_memory(run, err);
     return st == SHUNT_OK ? run_barrier(run, "end", err) : st;
 }
 

@@ -96,10 +96,12 @@ struct shunt_exec_stats {
     uint64_t sent_bytes, received_bytes;           /* payload that crossed between devices */
     uint64_t wire_sent_bytes, wire_received_bytes; /* the same with message padding */
     uint64_t copied_bytes, filled_bytes;           /* on the device */
-    uint64_t peak_bytes;        /* most bytes live at once: old, new (in device memory) and staging buffers */
-    uint64_t plan_peak_bytes;   /* the plan's promise; includes transport and reserve */
-    uint64_t host_peak_bytes;   /* most bytes live at once of scratch buffers in host memory */
-    uint64_t table_bytes;       /* device memory that the device's own tables take, beside the plan's */
+    uint64_t peak_bytes;      /* most bytes live at once: old, new (in device memory) and staging buffers */
+    uint64_t plan_peak_bytes; /* the plan's promise; includes transport and reserve */
+    uint64_t host_peak_bytes; /* most bytes live at once of scratch buffers in host memory */
+    uint64_t table_bytes;     /* device memory that the device's own tables take, beside the plan's */
+    /* how much less memory the device has free than when it was opened, whoever took it; 0 in host memory */
+    uint64_t device_taken_bytes;
     double seconds;             /* from the common start to this device's last free */
     uint64_t checksummed_bytes; /* received pieces whose checksums were compared, and agreed */
     double checksum_seconds;    /* spent on taking checksums, both ways */
