@@ -35,6 +35,8 @@
  *     SHUNT_DOUBLE_REPORT        file that reports are appended to
  *     SHUNT_DOUBLE_STATS         file that a line of JSON is appended to when the process ends
  *     SHUNT_DOUBLE_FAIL          "CALL:N": the N-th call of CALL (from 1) fails, with cudaErrorUnknown
+ *     SHUNT_DOUBLE_RATE          bytes a second that each stream reads and writes at most: a job lasts as long as its bytes
+ *                                take, so that what overlaps on a GPU overlaps in time; without it jobs take what they take
  *     SHUNT_DOUBLE_JITTER        seed: jobs start late by up to a millisecond, to shake the order of streams
  */
 

@@ -99,6 +99,7 @@ struct double_job {
     void *arg;
     struct CUstream_st *stream;
     uint32_t number;
+    uint64_t touched;  /* bytes read and written so far */
     struct clock done; /* before this job */
 };
 

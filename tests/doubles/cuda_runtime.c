@@ -213,6 +213,7 @@ static void begin_life(struct double_job *job, void *arg)
     region = region_find(arg);
     struct run all = {0, region->bytes};
     job_touch(job, region, &all, 1, true, false);
+    job->touched = 0; /* nothing is moved */
     double_unlock();
 }
 

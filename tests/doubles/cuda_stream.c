@@ -105,6 +105,35 @@ static void start_late(void)
         usleep((useconds_t)(x >> 40) % 1000);
 }
 
+/* Bytes a second; 0: no model. */
+static uint64_t rate;
+static pthread_once_t rate_once = PTHREAD_ONCE_INIT;
+
+static void read_rate(void)
+{
+    const char *text = getenv("SHUNT_DOUBLE_RATE");
+    rate = text != NULL ? strtoull(text, NULL, 0) : 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* A job lasts as long as its bytes take. */
+static void last(const struct double_job *job, int64_t begin_ns)
+{
+    pthread_once(&rate_once, read_rate);
+    if (rate == 0 || job->touched == 0)
+        return;
+    int64_t end_ns = begin_ns + (int64_t)((double)job->touched / (double)rate * 1e9);
+    struct timespec end = {.tv_sec = end_ns / 1000000000, .tv_nsec = end_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+        ;
+}
+
 static void *work(void *arg)
 {
     struct CUstream_st *stream = arg;
@@ -118,7 +147,9 @@ static void *work(void *arg)
         double_unlock();
         start_late();
         current = job;
+        int64_t begin_ns = now_ns();
         job->run(job, job->arg);
+        last(job, begin_ns);
         current = NULL;
         double_lock();
         stream->first = job->next;
@@ -312,11 +343,10 @@ static void disown(struct stamp *stamp)
 static void take_time(struct double_job *job, void *arg)
 {
     struct stamp *stamp = arg;
-    struct timespec now;
+    int64_t ns = now_ns();
     (void)job;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     double_lock();
-    stamp->ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    stamp->ns = ns;
     disown(stamp);
     double_unlock();
 }
@@ -361,6 +391,8 @@ void job_touch(struct double_job *job, struct region *region, const struct run *
 {
     struct conflict conflict;
     struct mark self = {job->stream->index, job->number};
+    for (size_t i = 0; i < count; i++)
+        job->touched += runs[i].hi - runs[i].lo;
     touches_add(&region->touches, runs, count, write, self, &job->done, alone, &conflict);
     if (!conflict.found)
         return;

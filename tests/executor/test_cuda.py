@@ -72,6 +72,29 @@ def rounds_have_times_of_the_device(folder):
     assert seen[0] == seen[1] and len(seen[0]) == 24
 
 
+def busy_share(folder, depth):
+    """How long the busiest device packs, sends and unpacks, over how long the move takes, where bytes take their time."""
+    plan = rig.make_plan(folder, f"depth-{depth}.plan", 2, 4, 48, 128, 120, 8, depth)
+    where = os.path.join(folder, f"overlap-{depth}")
+    run = on_double(plan, *CUDA, "--statistics", where, "--json", DOUBLE_RATE=40000000)
+    assert run.code == 0, run
+    busy = []
+    for name in sorted(os.listdir(where)):
+        with open(os.path.join(where, name), encoding="ascii") as file:
+            rounds = [json.loads(line) for line in file]
+        busy.append(sum(x["pack_seconds"] + x["wire_seconds"] + x["unpack_seconds"] for x in rounds))
+    return max(busy) / json.loads(run.out)["totals"]["seconds"]
+
+
+def overlap_is_seen_in_time(folder):
+    """One round at a time never overlaps; two do, and if the machine is so busy that they do not, once of several times."""
+    assert busy_share(folder, 1) <= 1
+    seen = []
+    while len(seen) < 5 and max(seen, default=0) < 1.2:
+        seen.append(busy_share(folder, 2))
+    assert max(seen) >= 1.2, seen
+
+
 def checksums_are_taken(folder):
     """Of every piece, and what they need is given back; how they find bytes that change, test_checksum.c tells."""
     stats = os.path.join(folder, "stats")
@@ -203,7 +226,8 @@ def other_libraries(folder):
     assert run.code == 0 and " 0 wrong" in run.out, run
 
 
-CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, checksums_are_taken, profilers_see_rounds, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
+CASES = [reports_agree, chains_keep_their_memory, rounds_have_times_of_the_device, overlap_is_seen_in_time,
+         checksums_are_taken, profilers_see_rounds, wrong_plans_are_found, memory_is_the_plans, failed_calls_are_named,
          rounds_are_named, machines_without_a_gpu, other_libraries]
 
 
