@@ -39,6 +39,7 @@ static const char help_text[] =
     "\n"
     "other:\n"
     "  --timeout SECONDS    deadline of every wait [60]\n"
+    "  --dry-run            do all but move: agree, connect, take memory; needs one PLAN\n"
     "  --no-verify          do not prove the plan before running it\n"
     "  --json               print one JSON object instead of text\n"
     "  --statistics DIR     write bytes and times of every round to DIR/device-NNNNN.jsonl\n"
@@ -63,6 +64,7 @@ enum option_code {
     OPT_READ_JOURNAL,
     OPT_STATISTICS,
     OPT_TIMEOUT,
+    OPT_DRY_RUN,
     OPT_NO_VERIFY,
     OPT_JSON,
     OPT_LIST,
@@ -87,6 +89,7 @@ static const struct option long_options[] = {
     {"read-journal", required_argument, NULL, OPT_READ_JOURNAL},
     {"statistics", required_argument, NULL, OPT_STATISTICS},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
+    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
     {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
     {"json", no_argument, NULL, OPT_JSON},
     {"list", no_argument, NULL, OPT_LIST},
@@ -158,6 +161,9 @@ static enum shunt_status take_option(int code, struct options *o, struct shunt_e
     case OPT_CHECKSUM:
         o->checksum = true;
         break;
+    case OPT_DRY_RUN:
+        o->dry_run = true;
+        break;
     case OPT_NO_VERIFY:
         o->no_verify = true;
         break;
@@ -197,6 +203,11 @@ static enum shunt_status check_combination(const struct options *o, struct shunt
     if (o->replicas && !o->fill && o->load == NULL)
         return shunt_fail(err, SHUNT_ERR_USAGE,
                           "--replicas would compare contents that nobody gave: give --load DIR or --fill SEED too");
+    if (o->dry_run && (o->check || o->store != NULL || o->journal != NULL || o->statistics != NULL))
+        return shunt_fail(err, SHUNT_ERR_USAGE,
+                          "--dry-run moves nothing: leave out --check, --store, --journal and --statistics");
+    if (o->dry_run && o->plan_count != 1)
+        return shunt_fail(err, SHUNT_ERR_USAGE, "--dry-run leaves no new side for a second plan: give one PLAN");
     if (o->launch != 0 && (o->meet != NULL || o->job != NULL))
         return shunt_fail(err, SHUNT_ERR_USAGE, "--meet and --job are for runs without --launch");
     return SHUNT_OK;

@@ -22,7 +22,7 @@ struct options {
     bool fill, check;
     uint64_t seed;
     double timeout_seconds;
-    bool json, no_verify, checksum, replicas;
+    bool json, no_verify, checksum, replicas, dry_run;
     bool help, version, list;
 };
 

@@ -117,7 +117,7 @@ static void print_text(const struct summary *summary, FILE *file)
         fprintf(file, "OK: %" PRIu64 " bytes moved, %" PRIu64 " bytes checked, %" PRIu64 " wrong\n", t.moved, t.checked,
                 t.wrong);
     else
-        fprintf(file, "OK: %" PRIu64 " bytes moved\n", t.moved);
+        fprintf(file, "OK: %" PRIu64 " bytes moved%s\n", t.moved, summary->options->dry_run ? ", as in a dry run" : "");
 }
 
 /* ---- JSON ------------------------------------------------------------------------ */
@@ -203,6 +203,7 @@ static void print_json(const struct summary *summary, FILE *file)
     jsonw_u64(&json, "exit_code", (uint64_t)shunt_status_exit_code(summary->status));
     jsonw_string(&json, "error", summary->status == SHUNT_OK ? NULL : summary->error);
     jsonw_string(&json, "transport", summary->transport);
+    jsonw_bool(&json, "dry_run", summary->options->dry_run);
     jsonw_u64(&json, "devices", summary->chain == NULL ? 0 : summary->chain->device_count);
     jsonw_open(&json, "plans", '[');
     for (uint32_t p = 0; summary->chain != NULL && p < summary->chain->count; p++)

@@ -205,7 +205,9 @@ static enum shunt_status move(struct worker *worker, struct shunt_err *err)
         st = compare_replicas(worker, err);
     if (st != SHUNT_OK)
         return st;
-    st = shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
+    st = worker->options->dry_run
+             ? shunt_exec_dry_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err)
+             : shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
     for (uint32_t i = 0; i < worker->count && worker->options->statistics != NULL; i++) {
         struct shunt_err cause = {{0}};
         enum shunt_status wrote = statistics_write(worker->options->statistics, worker->execs[i],

@@ -16,7 +16,7 @@ struct agree_record {
     uint32_t devices_crc; /* over the device table, which holds the checksum of every part */
     uint32_t device_count, round_count, sequence;
     uint32_t plan_table_crc, bound_table_crc;
-    uint32_t checksum;
+    uint32_t checksum, dry;
 };
 
 static void fill_record(const struct engine *engine, const struct transport *transport, struct agree_record *record)
@@ -30,7 +30,8 @@ static void fill_record(const struct engine *engine, const struct transport *tra
                                     .sequence = transport->sequence,
                                     .plan_table_crc = engine_table_crc(engine, false),
                                     .bound_table_crc = engine_table_crc(engine, true),
-                                    .checksum = engine->checksum != NULL};
+                                    .checksum = engine->checksum != NULL,
+                                    .dry = engine->dry};
     memcpy(record->plan_id, header->plan_id, sizeof(record->plan_id));
     snprintf(record->library, sizeof(record->library), "%s", transport->library);
     for (uint32_t i = 0; i < header->device_count; i++) {
@@ -57,6 +58,8 @@ static const char *difference(const struct agree_record *first, const struct agr
         return "a plan file of the same id and other contents";
     if (first->checksum != other->checksum)
         return other->checksum != 0 ? "checksums on" : "checksums off";
+    if (first->dry != other->dry)
+        return other->dry != 0 ? "a dry run" : "a run that is not dry";
     if (other->plan_table_crc != other->bound_table_crc)
         return "a buffer table that differs from the plan's";
     return NULL;
@@ -68,7 +71,7 @@ static bool same_record(const struct agree_record *a, const struct agree_record 
            memcmp(a->library, b->library, sizeof(a->library)) == 0 &&
            memcmp(a->plan_id, b->plan_id, sizeof(a->plan_id)) == 0 && a->format_major == b->format_major &&
            a->format_minor == b->format_minor && a->devices_crc == b->devices_crc && a->sequence == b->sequence &&
-           a->checksum == b->checksum;
+           a->checksum == b->checksum && a->dry == b->dry;
 }
 
 /* The first of the devices that more than half agree with (by a vote in which unlike pairs cancel); else device 0. */

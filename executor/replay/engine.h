@@ -4,7 +4,7 @@
 
 /**
  * One device's replay of a plan, as steps. The engine decides nothing: what happens in round k
- * stands in the plan, indexed once at open. replay/run.c calls the steps of all local devices in
+ * stands in the plan, indexed once at open. replay/run_rounds.c calls the steps of all local devices in
  * the plan's order.
  */
 
@@ -52,6 +52,7 @@ struct engine {
     uint32_t device;
     struct shunt_plan_part part;
     bool tracking;
+    bool dry; /* nothing is to be moved; all devices or none */
     struct shunt_exec_memory memory;
 
     struct engine_buffer *buffers;

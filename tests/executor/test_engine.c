@@ -113,6 +113,43 @@ static void scratch_on_the_way(void)
     rig_close(&rig);
 }
 
+/* Whatever a run would tell its caller, a dry one does not, and a run may follow. */
+static void dry_runs_move_nothing(void)
+{
+    struct build *(*const plans[])(void) = {build_tiny, build_cast, build_scratch};
+    for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+        struct rig rig;
+        rig_open(&rig, plans[i](), &(struct rig_options){.track = true, .watched = 0});
+        rig_bind(&rig, 9, false);
+        for (int time = 0; time < 2; time++)
+            CHECK_MSG(shunt_exec_dry_run(rig.world, rig.execs, rig.count, 10, &rig.err) == SHUNT_OK, "%s",
+                      rig.err.text);
+        CHECK_EQ_U64(rig.event_count, 0);
+        for (uint32_t d = 0; d < rig.count; d++) {
+            struct shunt_exec_stats stats;
+            shunt_exec_get_stats(rig.execs[d], &stats);
+            CHECK_EQ_U64(stats.sent_bytes + stats.received_bytes + stats.copied_bytes + stats.filled_bytes, 0);
+            CHECK_EQ_U64(shunt_exec_get_state(rig.execs[d]), SHUNT_EXEC_BOUND);
+            for (uint32_t b = 0; b < shunt_exec_buffer_count(rig.execs[d]); b++) {
+                struct shunt_exec_buffer buffer;
+                shunt_exec_get_buffer(rig.execs[d], b, &buffer);
+                CHECK((buffer.data == NULL) == (buffer.side == SHUNT_SIDE_TO || buffer.side == SHUNT_SIDE_SCRATCH) ||
+                      buffer.bytes == 0);
+            }
+        }
+        rig_close(&rig);
+        rig_open(&rig, plans[i](), &tracked);
+        rig_bind(&rig, 9, false);
+        CHECK_EQ_U64(shunt_exec_dry_run(rig.world, rig.execs, rig.count, 10, &rig.err), SHUNT_OK);
+        CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+        struct contents_report report = rig_check(&rig, 9, false);
+        CHECK(report.checked_bytes > 0);
+        CHECK_EQ_U64(report.wrong_bytes + report.never_bytes, 0);
+        CHECK(shunt_exec_dry_run(rig.world, rig.execs, rig.count, 10, &rig.err) == SHUNT_ERR_USAGE); /* done */
+        rig_close(&rig);
+    }
+}
+
 static void runs_again_with_other_memory(void)
 {
     /* three runs, each over new memory: the third result is as good as the first */
@@ -531,6 +568,7 @@ static const struct test_case cases[] = {
     {"binds_in_linear_time", binds_in_linear_time},
     {"casts_on_the_way", casts_on_the_way},
     {"scratch_on_the_way", scratch_on_the_way},
+    {"dry_runs_move_nothing", dry_runs_move_nothing},
     {"runs_again_with_other_memory", runs_again_with_other_memory},
     {"refuses_a_changed_buffer_table", refuses_a_changed_buffer_table},
     {"keeps_to_its_states", keeps_to_its_states},

@@ -473,6 +473,26 @@ def runs_under_other_launchers(folder):
     watch.check()
 
 
+def dry_runs_move_nothing(folder):
+    plan = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
+    for how in [["--transport", "loopback"]] + ([["--launch", 3]] if rig.has_ucx() else []):
+        done = rig.run(plan, *how, "--fill", 7, "--dry-run", "--json")
+        rig.expect(done, 0)
+        report = json.loads(done.out)
+        assert report["dry_run"] and report["totals"]["moved"] == 0, report
+        for device in report["plans"][0]["devices"]:
+            assert device["done"] and 0 < device["peak_bytes"] <= device["plan_peak_bytes"], device
+        rig.expect(rig.run(plan, *how, "--dry-run"), 0, "OK: 0 bytes moved, as in a dry run")
+    rig.expect(rig.run(plan, plan, "--transport", "loopback", "--dry-run"), 2, "give one PLAN")
+    rig.expect(rig.run(plan, "--transport", "loopback", "--fill", 1, "--dry-run", "--check"), 2, "leave out --check")
+    if rig.has_ucx():  # all or none
+        place = {"SHUNT_WORLD_SIZE": "3", "SHUNT_JOB": "d", "SHUNT_MEET": folder}
+        started = [rig.start(plan, *(["--dry-run"] if rank == 1 else []), env={"SHUNT_RANK": str(rank), **place})
+                   for rank in range(3)]
+        for each in [rig.Done(process) for process in started]:
+            rig.expect(each, 1, "device 1 has a dry run", "nothing was moved")
+
+
 def members_must_agree(folder):
     need_ucx()
     one = rig.make_plan(folder, "a.plan", 2, 3, 5, 10, 11, 3, 2)
@@ -521,6 +541,7 @@ rig.main([
     ignored_signals_stay_ignored,
     runs_under_other_launchers,
     a_failed_job_does_not_hurt_the_next,
+    dry_runs_move_nothing,
     members_must_agree,
     members_need_a_meeting,
 ])

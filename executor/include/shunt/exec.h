@@ -177,6 +177,16 @@ SHUNT_API enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shu
 SHUNT_API enum shunt_status shunt_exec_run(struct shunt_world *world, struct shunt_exec *const *execs, uint32_t count,
                                            double timeout_seconds, struct shunt_err *err);
 
+/**
+ * shunt_exec_run() without its rounds: all devices agree, connect to whom they will send to and receive from, and take
+ * the memory that a run takes for itself; then they give it back. No buffer is allocated, read, written or released, no
+ * progress told and no journal kept. The execs stay bound, and the same world may run them afterwards.
+ *
+ * @return as shunt_exec_run()
+ */
+SHUNT_API enum shunt_status shunt_exec_dry_run(struct shunt_world *world, struct shunt_exec *const *execs,
+                                               uint32_t count, double timeout_seconds, struct shunt_err *err);
+
 /** The stream of an exec on a CUDA device, a cudaStream_t: buffers are written and read on it. NULL on the host. */
 SHUNT_API void *shunt_exec_get_stream(const struct shunt_exec *exec);
 
