@@ -30,7 +30,7 @@ struct nccl_api {
     NCCL_FUNCTIONS(X)
 #undef X
     ncclResult_t (*ncclCommRevoke)(ncclComm_t comm, int flags); /* since 2.28.7; NULL where it is not there */
-    int version; /* 22809 */
+    int version;                                                /* 22809 */
 };
 
 /** Loads the library on first use, and keeps it. @return SHUNT_ERR_IO when there is none, or one that is too old */
