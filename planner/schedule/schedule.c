@@ -2,10 +2,12 @@
 #include "schedule/schedule.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "schedule/balance.h"
 #include "schedule/cap_plan.h"
 #include "schedule/estimate.h"
+#include "schedule/frugal.h"
 #include "schedule/order.h"
 #include "schedule/peak.h"
 #include "schedule/polish.h"
@@ -83,8 +85,9 @@ struct common {
     bool alone;                            /* one schedule is made, and compared with no other */
     uint64_t both_sides;                   /* most bytes that one device needs to hold its old side to the end */
     uint64_t spilled_least_cap;            /* when all that can be is parked; 0: not known */
-    bool is_frugal;                        /* the least cap is that of `frugal` */
-    struct rounds frugal;                  /* in the order of a linear program */
+    const uint64_t *fine_slot;             /* by device: the same for the chunks of `frugal` */
+    const char *frugal_method;             /* the least cap is that of `frugal`; NULL: it is not */
+    struct rounds frugal;                  /* one job after the other, in fine chunks */
 };
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -282,31 +285,65 @@ static void find_least_cap(struct arena *arena, struct common *common)
 }
 
 /** A least cap this near to what no plan beats is not sought further. */
-#define LEAST_ENOUGH 1.003
+#define LEAST_ENOUGH 1.002
 
 /** Slices of the programs whose orders are tried. */
 static const uint32_t order_slices[] = {8, 32, 64};
 
-/** Strictly one job after the other, in the order of a program: that may need less than any other strategy. */
-static void lower_least_cap(struct arena *arena, struct common *common)
+/** Of the larger side, and no less than so many bytes: chunks of a plan that needs little memory and has few pieces. */
+#define FINEST_PART  1024
+#define FINEST_BYTES 1024
+
+#define LP_STRICT "lp-strict"
+
+static bool is_least_enough(const struct common *common)
+{
+    return (double)common->least_cap <= LEAST_ENOUGH * (double)common->problem->peak_lower_bound;
+}
+
+/** Strictly one job after the other, in an order: that may need less than any other strategy. */
+static void try_order(struct arena *arena, struct common *common, const uint32_t *order, uint64_t chunk,
+                      const char *method)
 {
     struct problem problem = *common->problem;
-    struct rounds_options options = {.depth = 1, .chunk_bytes = common->least_chunk, .window = 1};
+    const struct rounds_options options = {.depth = 1, .chunk_bytes = chunk, .window = 1, .order = order};
+    struct rounds rounds;
     problem.cap = NO_CAP;
-    for (size_t i = 0; i < sizeof(order_slices) / sizeof(order_slices[0]); i++) {
-        struct rounds rounds;
-        if ((double)common->least_cap <= LEAST_ENOUGH * (double)problem.peak_lower_bound)
-            return;
-        options.order = cap_plan_order(arena, &problem, order_slices[i]);
-        if (options.order == NULL || !rounds_build(arena, &problem, &options, &rounds))
-            return;
-        uint64_t peak = peak_of_rounds(arena, &problem, &rounds);
-        if (peak >= common->least_cap)
-            continue;
-        common->least_cap = peak;
-        common->is_frugal = true;
-        common->frugal = rounds;
+    if (order == NULL || !rounds_build(arena, &problem, &options, &rounds))
+        return;
+    uint64_t peak = peak_of_rounds(arena, &problem, &rounds);
+    if (peak >= common->least_cap)
+        return;
+    common->least_cap = peak;
+    common->frugal_method = method;
+    common->frugal = rounds;
+}
+
+/** The least cap with finer chunks than other strategies have, in the orders at hand and in those that a search finds. */
+static void lower_least_cap(struct arena *arena, struct common *common)
+{
+    const struct problem *problem = common->problem;
+    uint32_t devices = problem->route->world->device_count;
+    uint64_t larger = problem->from_max > problem->to_max ? problem->from_max : problem->to_max;
+    uint64_t chunk = clamp(larger / FINEST_PART, FINEST_BYTES, common->least_chunk);
+    uint64_t *slot = ARENA_NEW(arena, uint64_t, devices), least = 0;
+    if (is_least_enough(common))
+        return;
+    if (rounds_least_slots(arena, problem, chunk, slot) > problem->staging)
+        return;
+    common->fine_slot = slot;
+    for (uint32_t d = 0; d < devices; d++) {
+        const struct problem_device *device = &problem->devices[d];
+        uint64_t own = device->fixed + slot[d] + (device->from > device->to ? device->from : device->to);
+        least = own > least ? own : least;
     }
+    try_order(arena, common, common->orders[ORDER_LEAST_PEAK], chunk, "greedy-strict");
+    try_order(arena, common, common->orders[ORDER_MIXED], chunk, "greedy-strict-mixed");
+    const struct frugal_options options = {.slot = slot, .least = least, .most = common->least_cap};
+    if (common->least_cap > least)
+        try_order(arena, common, frugal_order(arena, problem, &options), chunk, "search-strict");
+    for (size_t i = 0; i < sizeof(order_slices) / sizeof(order_slices[0]) && !is_least_enough(common); i++)
+        try_order(arena, common, cap_plan_order(arena, problem, order_slices[i]), chunk, LP_STRICT);
 }
 
 static enum shunt_status refuse_staging(const struct common *common, struct shunt_err *err)
@@ -384,12 +421,14 @@ static enum shunt_status take(struct arena *arena, struct common *common, const 
     if (found->schedule.method != NULL)
         return SHUNT_OK;
     *schedule_out = (struct schedule){.problem = common->problem,
-                                      .method = "lp-strict",
+                                      .method = common->frugal_method,
                                       .rounds = common->frugal,
-                                      .least_cap = common->least_cap,
-                                      .solver = lp_solver_name(),
-                                      .solver_status = lp_status_text(LP_OPTIMAL)};
-    if (common->is_frugal)
+                                      .least_cap = common->least_cap};
+    if (common->frugal_method != NULL && strcmp(common->frugal_method, LP_STRICT) == 0) {
+        schedule_out->solver = lp_solver_name();
+        schedule_out->solver_status = lp_status_text(LP_OPTIMAL);
+    }
+    if (common->frugal_method != NULL)
         return SHUNT_OK;
     *schedule_out = (struct schedule){
         .problem = common->problem, .method = common->least_strategy->name, .least_cap = common->least_cap};
@@ -515,7 +554,8 @@ static enum shunt_status refuse(struct arena *arena, const struct common *common
     const struct refusal refusal = {.problem = common->problem,
                                     .least_cap = common->least_cap,
                                     .spilled_least_cap = common->spilled_least_cap,
-                                    .least_slot = common->least_slot,
+                                    .least_slot =
+                                        common->frugal_method != NULL ? common->fine_slot : common->least_slot,
                                     .worst_buffers = common->least_peak,
                                     .solve = !common->quick};
     return refuse_cap(arena, &refusal, err);
@@ -528,7 +568,7 @@ static struct common park_for(struct arena *arena, const struct common *common, 
 {
     struct common parked = *common;
     parked.least_strategy = NULL;
-    parked.is_frugal = false;
+    parked.frugal_method = NULL;
     parked.least_peak = ARENA_NEW(arena, uint64_t, common->problem->route->world->device_count);
     parked.problem = spill_build(arena, common->problem, common->orders[ORDER_LEAST_PEAK], room, parked.least_peak);
     return parked;
@@ -592,8 +632,10 @@ static struct common park_all(struct arena *arena, struct common *common)
         all.least_cap = common->least_cap;
     else if (all.pieces > FEW_PIECES)
         try_orders(arena, &all);
-    else
+    else {
         find_least_cap(arena, &all);
+        lower_least_cap(arena, &all);
+    }
     common->spilled_least_cap = all.least_cap;
     return all;
 }

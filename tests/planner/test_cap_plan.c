@@ -183,9 +183,9 @@ static void refusals_say_why(void)
     } rows[] = {
         {0.99, 0, {"the old layout alone is larger: it holds", "more than the cap", "rank"}},
         {0, 0.99, {"the new layout alone is larger: it needs", "embed.weight (master)", "rank"}},
-        {0, 1.004, {"buffers come and go whole: with both sides of layer.", "smallest staging alone", "rank"}},
+        {0, 1.0005, {"buffers come and go whole: with both sides of layer.", "smallest staging alone", "rank"}},
         {0,
-         1.008,
+         1.003,
          {"both sides of some tensors at once (all stages in equal step:", "the least cap that would do", "rank"}},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

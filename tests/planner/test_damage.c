@@ -76,7 +76,7 @@ static void flipped_bytes(void)
 static void flipped_bytes_of_spilling(void)
 {
     size_t size = 0;
-    unsigned char *bytes = compile(UINT64_C(435000000), &size);
+    unsigned char *bytes = compile(UINT64_C(434000000), &size);
     CHECK(bytes != NULL && ((const struct shunt_plan_header *)(const void *)bytes)->version_minor == 3);
     if (bytes != NULL)
         flip_bytes(bytes, size, 2000);
