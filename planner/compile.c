@@ -211,11 +211,6 @@ static enum shunt_status choose_devices(struct arena *arena, const struct compil
     const struct spots_asked asked = {options->place_device_count, options->place_devices};
     if (!options->place_optimal)
         return SHUNT_OK;
-    if (cluster->group_count > 0)
-        return shunt_fail(err, SHUNT_ERR_INPUT,
-                          "%s: groups: found %u, expected none with --place optimal (not supported: "
-                          "placement on nodes of unlike links)",
-                          cluster->path, cluster->group_count);
     *place_out = ARENA_NEW(arena, struct place, 1);
     enum shunt_status status = place_choose(arena, pair, cluster, &asked, *place_out, err);
     if (status == SHUNT_OK)

@@ -55,10 +55,10 @@ static uint32_t fill_gains(struct search *search, uint32_t node_index, const uin
     int64_t *gain = search->gains;
     for (uint32_t t = 0; t < count; t++) {
         for (uint32_t m = 0; m < seats->teams.size; m++) {
-            const struct overlap_row *row = seats_row(seats, seats->teams.ranks[teams[t] * seats->teams.size + m]);
+            uint32_t rank = seats->teams.ranks[teams[t] * seats->teams.size + m];
             for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
                 if (seats->free[d])
-                    *gain++ = seats_gain(seats, row, d);
+                    *gain++ = seats_gain(seats, rank, d);
             }
         }
     }

@@ -35,19 +35,19 @@ static struct alike class_devices(struct arena *arena, const struct seats *seats
     return alike;
 }
 
-/** A row's gains on a device of each class that has some: all devices of the nodes that hold something. */
-static bool link_row(struct arena *arena, const struct seats *seats, const struct alike *alike, uint32_t class,
+/** What a rank gains on a device of each class that has some: all devices of the nodes that count for it. */
+static bool link_row(struct arena *arena, const struct seats *seats, const struct alike *alike, uint32_t rank,
                      uint32_t *met, transport_links *links)
 {
-    const struct overlap_row *row = &seats->overlap->rows[class];
-    for (uint32_t i = 0; i < row->node_count; i++) {
-        const struct seats_node *node = &seats->nodes[row->nodes[i].key];
+    uint32_t class = seats->overlap->new_class[rank], count = seats_nodes_of(seats, rank);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct seats_node *node = &seats->nodes[seats_node_of(seats, rank, i)];
         for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
             uint32_t kind = alike->class_of[d];
             if (met[kind] == class + 1 || alike->capacity[kind] == 0)
                 continue;
             met[kind] = class + 1;
-            int64_t gain = seats_gain(seats, row, d);
+            int64_t gain = seats_gain(seats, rank, d);
             if (links->count == MOST_LINKS)
                 return false;
             if (gain > 0)
@@ -92,12 +92,11 @@ static void solve(struct arena *scratch, void *context)
     uint32_t classes = seats->overlap->new_class_count;
     uint32_t *met = ARENA_NEW(scratch, uint32_t, alike.count), *supply = ARENA_NEW(scratch, uint32_t, classes);
     transport_links links = {0}, flow;
-    for (uint32_t c = 0; c < classes; c++) {
-        if (!link_row(scratch, seats, &alike, c, met, &links))
+    for (uint32_t r = 0; r < seats->pair->to->grid.rank_count; r++) {
+        uint32_t class = seats->overlap->new_class[r];
+        if (supply[class]++ == 0 && !link_row(scratch, seats, &alike, r, met, &links)) /* the first of its class */
             return;
     }
-    for (uint32_t r = 0; r < seats->pair->to->grid.rank_count; r++)
-        supply[seats->overlap->new_class[r]]++;
     const struct transport transport = {.row_count = classes,
                                         .column_count = alike.count,
                                         .supply = supply,

@@ -11,6 +11,10 @@
  *
  *     cost = (need - in node) * between + (in node - on device) * inside
  *     gain = in node * (between - inside) + on device * inside
+ *
+ * Nodes may be unlike: the rates are those of the device that receives, and a gain is what a choice saves beside a
+ * device of the slowest node that holds nothing. Where devices have unlike memory, ranks may be kept off those that
+ * cannot hold them (seats_keep_room()).
  */
 
 #include "place/overlap.h"
@@ -22,7 +26,9 @@
 /** Devices [begin, begin + count) of the world. */
 struct seats_node {
     uint32_t begin, count;
-    uint32_t free_count; /* those that may take a new rank */
+    uint32_t free_count;     /* those that may take a new rank */
+    uint32_t machine;        /* what its devices are like */
+    int64_t between, inside; /* cost of a byte */
 };
 
 struct seats {
@@ -36,9 +42,13 @@ struct seats {
     uint32_t *node_of;   /* by device: its node, counted densely */
     uint32_t *old_class; /* by device; SEATS_NO_CLASS: it has no old rank */
     struct teams teams;
-    uint32_t most_free;      /* of one node */
-    int64_t between, inside; /* cost of a byte */
-    double unit_seconds;     /* of a cost of 1 */
+    uint32_t most_free;   /* of one node */
+    int64_t between;      /* cost of a byte between nodes on the slowest of them */
+    double unit_seconds;  /* of a cost of 1 */
+    bool unlike;          /* some nodes cost more than others: they all count, not those alone that hold something */
+    uint64_t *room;       /* by device: most bytes of a new rank; NULL: all have as much */
+    uint64_t *rank_bytes; /* by new rank, if there is room */
+    int64_t fit_gain;     /* what a choice gains if the rank fits; 0: that is not asked */
 };
 
 /**
@@ -60,8 +70,45 @@ static inline const struct overlap_row *seats_row(const struct seats *seats, uin
     return &seats->overlap->rows[seats->overlap->new_class[new_rank]];
 }
 
-/** What a row of new ranks gains on a device. */
-int64_t seats_gain(const struct seats *seats, const struct overlap_row *row, uint32_t device);
+/** Whether a device has the memory that a new rank needs. */
+static inline bool seats_fits(const struct seats *seats, uint32_t new_rank, uint32_t device)
+{
+    return seats->room == NULL || seats->rank_bytes[new_rank] <= seats->room[device];
+}
+
+/** What a new rank gains on a device, if that has `own` bytes of its row and the node `here`. */
+static inline int64_t seats_gain_of(const struct seats *seats, uint32_t new_rank, uint32_t device, uint64_t here,
+                                    uint64_t own)
+{
+    const struct seats_node *node = &seats->nodes[seats->node_of[device]];
+    int64_t gain = (int64_t)here * (node->between - node->inside) + (int64_t)own * node->inside;
+    gain += (int64_t)seats_row(seats, new_rank)->need * (seats->between - node->between);
+    return seats->fit_gain > 0 && seats_fits(seats, new_rank, device) ? gain + seats->fit_gain : gain;
+}
+
+/** Nodes on which a new rank may gain something: those that hold something for it, or all. */
+static inline uint32_t seats_nodes_of(const struct seats *seats, uint32_t new_rank)
+{
+    return seats->unlike || seats->fit_gain > 0 ? seats->node_count : seats_row(seats, new_rank)->node_count;
+}
+
+static inline uint32_t seats_node_of(const struct seats *seats, uint32_t new_rank, uint32_t i)
+{
+    return seats->unlike || seats->fit_gain > 0 ? i : seats_row(seats, new_rank)->nodes[i].key;
+}
+
+/** What a new rank gains on a device. */
+int64_t seats_gain(const struct seats *seats, uint32_t new_rank, uint32_t device);
+
+/**
+ * From now on a choice on which more ranks fit gains more than any other.
+ *
+ * @return false where such gains would be too large for sums; nothing is changed then
+ */
+bool seats_keep_room(struct seats *seats);
+
+/** From now on no device is free that cannot hold every new rank. @return whether enough are left */
+bool seats_drop_small(struct arena *arena, struct seats *seats);
 
 /** The cost of all new ranks if none gains anything. */
 int64_t seats_cost_of_need(const struct seats *seats);

@@ -26,8 +26,8 @@ struct valuer {
     uint32_t *first_team; /* by class */
     uint32_t *met;        /* by class of node: the last class of team that found something there, + 1 */
     struct assign assign;
-    int64_t *by_class, *by_node; /* of each rank of the team at hand: what it gains by old class, and by node */
-    int64_t *gains;              /* of the team on the node at hand */
+    uint64_t *by_class, *by_node; /* of each rank of the team at hand: its bytes by old class, and by node */
+    int64_t *gains;               /* of the team on the node at hand */
 };
 
 /** Write a team's rows where they are found at once, or wipe them out again. */
@@ -36,16 +36,17 @@ static void lay_out(struct valuer *valuer, uint32_t team, bool wipe)
     const struct seats *seats = valuer->seats;
     for (uint32_t m = 0; m < seats->teams.size; m++) {
         const struct overlap_row *row = seats_row(seats, seats->teams.ranks[team * seats->teams.size + m]);
-        int64_t *by_class = valuer->by_class + (size_t)m * seats->overlap->old_class_count;
-        int64_t *by_node = valuer->by_node + (size_t)m * seats->node_count;
+        uint64_t *by_class = valuer->by_class + (size_t)m * seats->overlap->old_class_count;
+        uint64_t *by_node = valuer->by_node + (size_t)m * seats->node_count;
         for (uint32_t i = 0; i < row->class_count; i++)
-            by_class[row->classes[i].key] = wipe ? 0 : (int64_t)row->classes[i].bytes * seats->inside;
+            by_class[row->classes[i].key] = wipe ? 0 : row->classes[i].bytes;
         for (uint32_t i = 0; i < row->node_count; i++)
-            by_node[row->nodes[i].key] = wipe ? 0 : (int64_t)row->nodes[i].bytes * (seats->between - seats->inside);
+            by_node[row->nodes[i].key] = wipe ? 0 : row->nodes[i].bytes;
     }
 }
 
-static int64_t value_on(struct valuer *valuer, uint32_t node_index)
+/** What the team at hand gains on a node. */
+static int64_t value_on(struct valuer *valuer, uint32_t team, uint32_t node_index)
 {
     const struct seats *seats = valuer->seats;
     const struct seats_node *node = &seats->nodes[node_index];
@@ -53,11 +54,13 @@ static int64_t value_on(struct valuer *valuer, uint32_t node_index)
         return 0;
     int64_t *gain = valuer->gains;
     for (uint32_t m = 0; m < seats->teams.size; m++) {
-        const int64_t *by_class = valuer->by_class + (size_t)m * seats->overlap->old_class_count;
-        int64_t here = valuer->by_node[(size_t)m * seats->node_count + node_index];
+        const uint64_t *by_class = valuer->by_class + (size_t)m * seats->overlap->old_class_count;
+        uint64_t here = valuer->by_node[(size_t)m * seats->node_count + node_index];
+        uint32_t rank = seats->teams.ranks[team * seats->teams.size + m];
         for (uint32_t d = node->begin; d < node->begin + node->count; d++) {
+            uint64_t own = seats->old_class[d] == SEATS_NO_CLASS ? 0 : by_class[seats->old_class[d]];
             if (seats->free[d])
-                *gain++ = here + (seats->old_class[d] == SEATS_NO_CLASS ? 0 : by_class[seats->old_class[d]]);
+                *gain++ = seats_gain_of(seats, rank, d, here, own);
         }
     }
     return assign_solve(&valuer->assign, seats->teams.size, node->free_count, valuer->gains, NULL);
@@ -69,7 +72,7 @@ static int compare_columns(const void *a, const void *b)
     return (x->column > y->column) - (x->column < y->column);
 }
 
-/** Nodes with something for some rank of the team, one of each class. */
+/** Nodes that count for some rank of the team, one of each class. */
 static void value_class(struct arena *arena, struct valuer *valuer, uint32_t class, transport_links *values)
 {
     const struct seats *seats = valuer->seats;
@@ -77,13 +80,13 @@ static void value_class(struct arena *arena, struct valuer *valuer, uint32_t cla
     size_t begin = values->count;
     lay_out(valuer, team, false);
     for (uint32_t m = 0; m < seats->teams.size; m++) {
-        const struct overlap_row *row = seats_row(seats, seats->teams.ranks[team * seats->teams.size + m]);
-        for (uint32_t i = 0; i < row->node_count; i++) {
-            uint32_t node_class = valuer->solo->node_class[row->nodes[i].key];
+        uint32_t rank = seats->teams.ranks[team * seats->teams.size + m], count = seats_nodes_of(seats, rank);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t node = seats_node_of(seats, rank, i), node_class = valuer->solo->node_class[node];
             if (valuer->met[node_class] == class + 1)
                 continue;
             valuer->met[node_class] = class + 1;
-            int64_t value = value_on(valuer, row->nodes[i].key);
+            int64_t value = value_on(valuer, team, node);
             if (value > 0)
                 *VEC_PUSH(arena, values) = (struct transport_link){class, node_class, 0, value};
         }
@@ -108,8 +111,8 @@ static void value_all(struct arena *scratch, void *context)
     uint32_t columns = seats->most_free > size ? seats->most_free : size;
     assign_init(scratch, size, columns, &valuer->assign);
     valuer->met = ARENA_NEW(scratch, uint32_t, valuer->node_classes);
-    valuer->by_class = ARENA_NEW(scratch, int64_t, (size_t)size * seats->overlap->old_class_count);
-    valuer->by_node = ARENA_NEW(scratch, int64_t, (size_t)size * seats->node_count);
+    valuer->by_class = ARENA_NEW(scratch, uint64_t, (size_t)size * seats->overlap->old_class_count);
+    valuer->by_node = ARENA_NEW(scratch, uint64_t, (size_t)size * seats->node_count);
     valuer->gains = ARENA_NEW(scratch, int64_t, (size_t)size * columns);
     for (uint32_t c = 0; c < valuer->class_count; c++) {
         valuer->solo->value_begin[c] = work->values->count;

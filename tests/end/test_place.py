@@ -121,6 +121,33 @@ def plans_around_a_failure(folder: Path) -> None:
     run(SHUNT, "plan", paths["a"], paths["b"], "-o", out, "--place-on", "0-7", code=2)
 
 
+def prefers_better_nodes(folder: Path) -> None:
+    """Of nodes that hold nothing, those with faster links, enough memory and room for a team take what must be brought."""
+    paths, left = make_documents(folder), folder / "left.yaml"
+
+    def chosen(new: str, groups: str, spots: str = "0-19", code: int = 0) -> set[int] | str:
+        (folder / "nodes.yaml").write_text(CLUSTER + f"groups: [{groups}]\n")
+        words = ("--place", "optimal", "--place-on", spots, "--place-out", left)
+        if code:
+            return run(SHUNT, "plan", paths["d"], paths[new], "-o", folder / "x.plan", *words, code=code)
+        figures = plan(paths["d"], paths[new], folder / "x.plan", *words)
+        assert 0 <= figures["place"]["bound"] <= figures["place"]["cost"], figures["place"]
+        run(SHUNT, "verify", folder / "x.plan", paths["d"], left)
+        return set(numbers(next(line for line in left.read_text().splitlines() if line.startswith("devices: "))))
+
+    slow, fast = "links: {inter_node: 2 GB/s}", "links: {inter_node: 40 GB/s}"
+    small = "device: {memory: 66000 B}"
+    assert chosen("b", f"{{nodes: 1, {slow}}}") == {*range(4), *range(8, 12)}
+    assert chosen("b", f"{{nodes: 1-3, {slow}}}") == {*range(4), *range(16, 20)}
+    assert chosen("b", f"{{nodes: 3, {fast}}}") == {*range(4), *range(12, 16)}
+    assert chosen("b", f"{{nodes: 3, {fast}}}, {{nodes: 1, {small}}}", "0-11,16-19") == {*range(4), *range(8, 12)}
+    assert chosen("b", f"{{nodes: 3, {small[:-1]}}}, {fast}}}", "0-3,8-15") == {*range(4), *range(8, 12)}
+    # a team of four keeps off nodes of two, even where it finds half of its bytes
+    assert chosen("a", "{nodes: [1, 2], devices_per_node: 2}", "4-15") == {*range(8, 16)}
+    said = chosen("b", f"{{nodes: [1, 2], {small}}}", "0-1,4-11", code=1)
+    assert "no choice of devices was found" in said and " has 465 B" in said, said
+
+
 def numbers(line: str) -> list[int]:
     """Devices that a line of a layout names."""
     found: list[int] = []
@@ -201,7 +228,8 @@ def refuses_outputs(folder: Path) -> None:
     assert "where.yaml" in said, said
 
 
-CASES = (says_what_it_saves, keeps_to_named_devices, plans_around_a_failure, writes_layouts_of_any_style, chains_and_stores, refuses_outputs)
+CASES = (says_what_it_saves, keeps_to_named_devices, plans_around_a_failure, prefers_better_nodes,
+         writes_layouts_of_any_style, chains_and_stores, refuses_outputs)
 
 
 def main() -> int:
