@@ -230,6 +230,7 @@ static const struct problem *list_others(struct arena *arena, const struct probl
             continue;
         struct problem *problem = problem_build(arena, routes[i], direct->cap, direct->staging);
         problem->other = list;
+        problem->threads = direct->threads;
         list = problem;
     }
     return list;
@@ -260,6 +261,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
     if (!options->staging_given)
         problem->staging = schedule_default_staging(problem);
     problem->may_spill = options->spill_host;
+    problem->threads = options->threads > 0 ? options->threads : shunt_default_workers();
     const struct problem *others = options->method == METHOD_GREEDY ? NULL : list_others(arena, problem);
     const struct exact_options exact = {.seconds = options->time_limit};
     if (options->method == METHOD_EXACT)
@@ -274,7 +276,7 @@ static enum shunt_status run_stages(struct arena *arena, const struct compile_op
                                      .route = schedule.problem->route,
                                      .problem = schedule.problem,
                                      .schedule = &schedule,
-                                     .threads = options->threads > 0 ? options->threads : shunt_default_workers()};
+                                     .threads = problem->threads};
     return file_assemble(arena, &input, output, err);
 }
 

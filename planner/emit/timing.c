@@ -3,6 +3,7 @@
 
 #include "schedule/meter.h"
 #include "schedule/rounds_bound.h"
+#include "util/crew.h"
 
 /** Bytes that a transfer reads, where they come from host memory; elsewhere nobody asks. */
 static uint64_t read_bytes(const struct space_item *item, const struct transfer *transfer)
@@ -26,22 +27,63 @@ static struct port_use use_of(const struct problem *problem, const struct transf
                              .to_host = !transfer->passing && ports_write_host(route, transfer->item)};
 }
 
-/** Count all transfers, round by round. */
+struct sum_work {
+    const struct problem *problem;
+    const struct lowered *lowered;
+    struct meter *meters; /* by worker; not yet begun without a problem of its ports */
+    struct round_cost *costs;
+};
+
+/** The first transfer of a round or of one behind it. */
+static uint32_t first_of_round(const struct lowered *lowered, uint32_t round)
+{
+    uint32_t low = 0, high = lowered->transfer_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (lowered->transfers[middle].round < round)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void cost_rounds(struct arena *arena, void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    struct sum_work *work = context;
+    struct meter *meter = &work->meters[worker];
+    if (meter->ports.problem == NULL)
+        meter_init(arena, work->problem, meter);
+    for (uint32_t k = begin; k < end; k++) {
+        if (k == 0)
+            meter_add_parks(arena, meter);
+        for (uint32_t i = first_of_round(work->lowered, k), last = first_of_round(work->lowered, k + 1); i < last;
+             i++) {
+            const struct transfer *transfer = &work->lowered->transfers[i];
+            const struct port_use use = use_of(work->problem, transfer);
+            meter_add(arena, meter, &use, transfer->message_offset + use.wire);
+        }
+        work->costs[k] = meter_close(meter);
+    }
+}
+
+/** Count all transfers, round by round; the bytes of all rounds go to `meter`. */
 static struct clock_sum sum_rounds(struct arena *arena, struct meter *meter, const struct rounds *rounds,
                                    const struct lowered *lowered)
 {
     const struct problem *problem = meter->ports.problem;
-    struct round_cost *costs = ARENA_NEW(arena, struct round_cost, rounds->round_count + 1);
-    uint32_t i = 0;
-    meter_add_parks(arena, meter);
-    for (uint32_t k = 0; k < rounds->round_count; k++) {
-        for (; i < lowered->transfer_count && lowered->transfers[i].round == k; i++) {
-            const struct port_use use = use_of(problem, &lowered->transfers[i]);
-            meter_add(arena, meter, &use, lowered->transfers[i].message_offset + use.wire);
-        }
-        costs[k] = meter_close(meter);
+    struct crew *crew = crew_open(arena, problem_threads(problem));
+    struct sum_work work = {.problem = problem,
+                            .lowered = lowered,
+                            .meters = ARENA_NEW(arena, struct meter, crew_size(crew)),
+                            .costs = ARENA_NEW(arena, struct round_cost, rounds->round_count + 1)};
+    crew_share(crew, rounds->round_count, 1, cost_rounds, &work);
+    for (uint32_t w = 0; w < crew_size(crew); w++) {
+        for (uint32_t port = 0; work.meters[w].ports.problem != NULL && port < meter->ports.count; port++)
+            meter->total[port] += work.meters[w].total[port];
     }
-    return clock_total(costs, rounds->round_count, rounds->depth, problem->route->world->cluster->round_seconds);
+    crew_close(crew);
+    return clock_total(work.costs, rounds->round_count, rounds->depth, problem->route->world->cluster->round_seconds);
 }
 
 static double seconds_per_byte(const struct meter *meter, uint32_t port)

@@ -18,6 +18,7 @@
 #include "emit/output.h"
 
 #define CHUNK_BYTES (8u << 20)
+#define EARLY_BYTES (1u << 20) /* so many at once begin their way to the disk while others are still made */
 #define NAME_TRIES  100
 
 /** Where a file goes. */
@@ -265,6 +266,8 @@ bool output_write(struct output *output, uint64_t offset, const void *bytes, siz
 {
     bool written = output->fd < 0 || write_at(output->fd, offset, bytes, size);
     int problem = errno;
+    if (output->fd >= 0 && written && size >= EARLY_BYTES) /* a hint: what it says does not matter */
+        (void)sync_file_range(output->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
     pthread_mutex_lock(&output->lock);
     if (output->fd < 0 && !keep_bytes(output, offset, bytes, size)) {
         written = false;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "schedule/loads.h"
-#include "schedule/twins.h"
 
 /** Powers of the load in the measure of unevenness, as numbers of squarings: low ones spread, high ones flatten. */
 enum { SPREAD = 1, EVEN = 3, FLAT = 4 };
@@ -459,7 +458,7 @@ static uint64_t fine_chunk(const struct balance *balance, uint64_t chunk_bytes)
     uint64_t fine = staged / balance->rounds / chunks + 1;
     if (most_stages(balance->problem) == 1 || fine >= chunk_bytes)
         return chunk_bytes;
-    uint64_t least = (uint64_t)((double)chunk_bytes * loads->begin[loads->unit_count] / MOST_LOADS) + 1;
+    uint64_t least = (uint64_t)((double)chunk_bytes * (double)loads->load_count / MOST_LOADS) + 1;
     return least >= chunk_bytes ? chunk_bytes : fine > least ? fine : least;
 }
 
@@ -467,7 +466,7 @@ static void build(struct arena *scratch, void *context)
 {
     struct build_work *work = context;
     struct balance_options options = *work->options;
-    struct loads *loads = loads_build(scratch, work->problem, options.chunk_bytes);
+    const struct loads *loads = loads_build_few(scratch, work->problem, options.chunk_bytes, NULL);
     struct balance balance = {.problem = work->problem,
                               .loads = loads,
                               .ordered = !options.hold_old,
@@ -478,10 +477,9 @@ static void build(struct arena *scratch, void *context)
     uint64_t chunk_bytes = fine_chunk(&balance, options.chunk_bytes);
     if ((double)chunk_bytes < WORTH_CUTTING * (double)options.chunk_bytes) {
         options.chunk_bytes = chunk_bytes;
-        balance.loads = loads = loads_build(scratch, work->problem, chunk_bytes);
+        balance.loads = loads_build_few(scratch, work->problem, chunk_bytes, loads);
         find_limits(scratch, &balance, &options);
     }
-    twins_drop(scratch, work->problem, loads);
     list_order(scratch, &balance);
     balance.place = find_places(scratch, work->problem, balance.loads);
     struct rounds rounds = {.depth = options.depth, .hold_old = options.hold_old};

@@ -3,22 +3,60 @@
 
 #include "schedule/meter.h"
 #include "schedule/pairs.h"
+#include "util/crew.h"
+
+/** What one worker has of its own. */
+struct estimator {
+    bool ready;
+    struct meter meter;
+    struct pairs pairs;
+    struct walk walk;
+};
 
 struct estimate_work {
     const struct problem *problem;
     const struct rounds *rounds;
+    struct estimator *estimators; /* by worker */
+    struct round_cost *costs;     /* by round */
     double seconds;
 };
 
-static void add_unit(struct arena *arena, struct meter *meter, struct pairs *pairs, struct walk *walk, uint32_t round)
+static void add_unit(struct arena *arena, struct estimator *estimator, uint32_t round)
 {
+    struct walk *walk = &estimator->walk;
     struct port_use use;
     for (uint32_t i = 0; i < walk->count; i++) {
         if (!ports_piece(walk, walk_piece(walk, i), &use))
             continue;
         bool local = use.source == use.taker;
-        uint64_t message = local ? 0 : pairs_extend(arena, pairs, use.source, use.taker, round, use.wire);
-        meter_add(arena, meter, &use, message);
+        uint64_t message = local ? 0 : pairs_extend(arena, &estimator->pairs, use.source, use.taker, round, use.wire);
+        meter_add(arena, &estimator->meter, &use, message);
+    }
+}
+
+static void start(struct arena *arena, const struct problem *problem, struct estimator *estimator)
+{
+    if (estimator->ready)
+        return;
+    meter_init(arena, problem, &estimator->meter);
+    walk_init(arena, problem, &estimator->walk);
+    estimator->ready = true;
+}
+
+static void cost_rounds(struct arena *arena, void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    struct estimate_work *work = context;
+    struct estimator *estimator = &work->estimators[worker];
+    const struct rounds *rounds = work->rounds;
+    start(arena, work->problem, estimator);
+    for (uint32_t k = begin; k < end; k++) {
+        if (k == 0)
+            meter_add_parks(arena, &estimator->meter);
+        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
+            walk_unit(arena, &estimator->walk, &rounds->units[u]);
+            add_unit(arena, estimator, k);
+        }
+        work->costs[k] = meter_close(&estimator->meter);
     }
 }
 
@@ -26,22 +64,13 @@ static void estimate_rounds(struct arena *scratch, void *context)
 {
     struct estimate_work *work = context;
     const struct rounds *rounds = work->rounds;
-    struct meter meter;
-    struct pairs pairs = {0};
-    struct walk walk;
-    struct round_cost *costs = ARENA_NEW(scratch, struct round_cost, rounds->round_count);
-    meter_init(scratch, work->problem, &meter);
-    walk_init(scratch, work->problem, &walk);
-    meter_add_parks(scratch, &meter);
-    for (uint32_t k = 0; k < rounds->round_count; k++) {
-        for (uint32_t u = rounds->round_begin[k]; u < rounds->round_begin[k + 1]; u++) {
-            walk_unit(scratch, &walk, &rounds->units[u]);
-            add_unit(scratch, &meter, &pairs, &walk, k);
-        }
-        costs[k] = meter_close(&meter);
-    }
+    struct crew *crew = crew_open(scratch, problem_threads(work->problem));
+    work->costs = ARENA_NEW(scratch, struct round_cost, rounds->round_count);
+    work->estimators = ARENA_NEW(scratch, struct estimator, crew_size(crew));
+    crew_share(crew, rounds->round_count, 1, cost_rounds, work);
+    crew_close(crew);
     double round_seconds = work->problem->route->world->cluster->round_seconds;
-    work->seconds = clock_total(costs, rounds->round_count, rounds->depth, round_seconds).total;
+    work->seconds = clock_total(work->costs, rounds->round_count, rounds->depth, round_seconds).total;
 }
 
 double estimate_seconds(struct arena *arena, const struct problem *problem, const struct rounds *rounds)

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedule/packed.h"
 #include "schedule/pairs.h"
+#include "schedule/twins.h"
+#include "util/crew.h"
 
 #define DIGIT_BITS 11u
 #define DIGITS     (1u << DIGIT_BITS)
@@ -42,47 +45,118 @@ static void sort_ports(uint32_t *ports, uint32_t *spare, size_t count, uint32_t 
     }
 }
 
-typedef VEC(struct load) load_vec;
+/** Jobs that are listed at a time. */
+#define JOBS_AT_ONCE 16u
 
-/** Turn what the ports have into the loads of a unit. */
-static void take_loads(struct arena *arena, struct ports *ports, struct loads *loads, uint32_t *spare, load_vec *list)
+/** What one worker has of its own. */
+struct lister {
+    bool ready;
+    struct ports ports;
+    struct walk walk;
+    uint32_t *spare;
+    struct packed packed;
+};
+
+struct listing {
+    const struct problem *problem;
+    struct loads *loads;
+    uint32_t *first_unit;   /* by job, and one behind the last */
+    struct lister *listers; /* by worker */
+    struct batch {
+        uint32_t worker;
+        size_t begin; /* in what that worker has packed */
+    } * batches;      /* of jobs */
+};
+
+static struct lister *take_lister(struct arena *arena, struct listing *listing, uint32_t worker)
 {
-    sort_ports(ports->touched.items, spare, ports->touched.count, ports->count);
-    for (size_t i = 0; i < ports->touched.count; i++) {
-        uint32_t port = ports->touched.items[i];
-        struct load *load = VEC_EXTEND(arena, list);
-        *load = (struct load){.port = port, .bytes = ports->bytes[port], .seconds = ports_seconds(ports, port)};
-        loads->total[port] += load->seconds;
-        if (port_is_wire(port))
-            loads->staged[port / PORT_KINDS] += load->bytes;
-    }
-    ports_clear(ports);
+    struct lister *lister = &listing->listers[worker];
+    if (lister->ready)
+        return lister;
+    ports_init(arena, listing->problem, &lister->ports);
+    walk_init(arena, listing->problem, &lister->walk);
+    lister->spare = ARENA_NEW(arena, uint32_t, lister->ports.count);
+    lister->ready = true;
+    return lister;
 }
 
-/** Seconds by port of the units of one stage. */
-static double *sum_stage(struct arena *arena, const struct loads *loads, uint32_t stage)
+/** Pack the loads of some jobs; the number of those of unit u goes to begin[u + 1]. */
+static void list_jobs(struct arena *arena, void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
-    double *seconds = ARENA_NEW(arena, double, loads->port_count);
+    struct listing *listing = context;
+    struct loads *loads = listing->loads;
+    struct lister *lister = take_lister(arena, listing, worker);
+    struct ports *ports = &lister->ports;
+    listing->batches[begin / JOBS_AT_ONCE] = (struct batch){worker, packed_begin(&lister->packed)};
+    for (uint32_t u = listing->first_unit[begin]; u < listing->first_unit[end]; u++) {
+        ports_add_unit(arena, ports, &lister->walk, &loads->units[u]);
+        sort_ports(ports->touched.items, lister->spare, ports->touched.count, ports->count);
+        packed_add(arena, &lister->packed, ports->touched.items, ports->bytes, ports->touched.count);
+        loads->begin[u + 1] = (uint32_t)ports->touched.count;
+        ports_clear(ports);
+    }
+}
+
+/** Go to a unit, one behind the other. @param job  that of the next batch */
+static void start_unit(const struct listing *listing, struct unpacker *unpacker, uint32_t *job, uint32_t unit)
+{
+    unpack_unit(unpacker);
+    if (*job >= listing->problem->job_count || listing->first_unit[*job] != unit)
+        return;
+    const struct batch *batch = &listing->batches[*job / JOBS_AT_ONCE];
+    *unpacker = (struct unpacker){.at = listing->listers[batch->worker].packed.bytes + batch->begin};
+    *job += JOBS_AT_ONCE;
+}
+
+static double load_seconds(const struct ports *ports, uint32_t port, uint64_t bytes)
+{
+    return (double)bytes * ports_rates(ports, port / PORT_KINDS)->seconds_per_byte[port % PORT_KINDS];
+}
+
+/** Sum the loads of all devices, in the order of the units: sums of seconds depend on it. */
+static void sum_loads(struct arena *arena, const struct listing *listing, double **later, struct trace *traces)
+{
+    struct loads *loads = listing->loads;
+    struct unpacker unpacker = {0};
+    struct ports ports;
+    uint32_t job = 0;
+    ports_init(arena, listing->problem, &ports);
     for (uint32_t u = 0; u < loads->unit_count; u++) {
-        if (chunk_stage(&loads->units[u].chunking, loads->units[u].chunk) != stage)
-            continue;
-        for (uint32_t l = loads->begin[u]; l < loads->begin[u + 1]; l++)
-            seconds[loads->loads[l].port] += loads->loads[l].seconds;
+        double *stage = later[chunk_stage(&loads->units[u].chunking, loads->units[u].chunk)];
+        start_unit(listing, &unpacker, &job, u);
+        for (uint32_t l = 0; l < loads->begin[u + 1]; l++) {
+            uint64_t bytes = unpack_load(&unpacker);
+            uint32_t port = unpacker.port, device = port / PORT_KINDS;
+            double seconds = load_seconds(&ports, port, bytes);
+            loads->total[port] += seconds;
+            loads->staged[device] += port_is_wire(port) ? bytes : 0;
+            if (stage != NULL)
+                stage[port] += seconds;
+            if (traces != NULL)
+                trace_load(&traces[device], u, port, bytes);
+        }
+        loads->load_count += loads->begin[u + 1];
     }
-    return seconds;
 }
 
-static void sum_later(struct arena *arena, const struct problem *problem, struct loads *loads)
+/** Make the loads of the devices that are not dropped; the numbers of loads in `begin` become their places. */
+static void make_loads(struct arena *arena, const struct listing *listing, const bool *dropped, uint64_t kept)
 {
-    uint32_t stages = 1;
-    for (uint32_t j = 0; j < problem->job_count; j++)
-        stages = problem->jobs[j].stages > stages ? problem->jobs[j].stages : stages;
-    for (uint32_t s = 1; s < stages; s++) {
-        const double *seconds = sum_stage(arena, loads, s);
-        double most = 0;
-        for (uint32_t p = 0; p < loads->port_count; p++)
-            most = port_is_wire(p) && seconds[p] > most ? seconds[p] : most;
-        loads->later_seconds += most;
+    struct loads *loads = listing->loads;
+    struct unpacker unpacker = {0};
+    struct ports ports;
+    uint32_t job = 0, count = 0;
+    ports_init(arena, listing->problem, &ports);
+    loads->loads = ARENA_NEW(arena, struct load, kept);
+    for (uint32_t u = 0; u < loads->unit_count; u++) {
+        start_unit(listing, &unpacker, &job, u);
+        for (uint32_t l = loads->begin[u + 1]; l > 0; l--) {
+            uint64_t bytes = unpack_load(&unpacker);
+            uint32_t port = unpacker.port;
+            if (dropped == NULL || !dropped[port / PORT_KINDS])
+                loads->loads[count++] = (struct load){port, bytes, load_seconds(&ports, port, bytes)};
+        }
+        loads->begin[u + 1] = count;
     }
 }
 
@@ -139,38 +213,88 @@ static uint32_t most_messages(struct arena *arena, const struct problem *problem
     return most;
 }
 
-struct loads *loads_build(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes)
+/** Cut all jobs. @return by job, its first unit, and their number behind them */
+static uint32_t *cut_jobs(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes, struct loads *loads)
 {
-    struct loads *loads = ARENA_NEW(arena, struct loads, 1);
-    struct ports ports;
-    struct walk walk;
-    ports_init(arena, problem, &ports);
-    walk_init(arena, problem, &walk);
-    uint32_t *spare = ARENA_NEW(arena, uint32_t, ports.count);
-    loads->port_count = ports.count;
-    loads->total = ARENA_NEW(arena, double, ports.count);
-    loads->staged = ARENA_NEW(arena, uint64_t, problem->route->world->device_count);
+    uint32_t *first = ARENA_NEW(arena, uint32_t, (size_t)problem->job_count + 1);
     VEC(struct unit) units = {0};
-    VEC(uint32_t) begin = {0};
-    load_vec list = {0};
     for (uint32_t j = 0; j < problem->job_count; j++) {
-        const struct job *job = &problem->jobs[j];
-        struct chunking chunking = rounds_cut_job(problem, job, chunk_bytes);
-        for (uint32_t c = 0; c < chunk_count(&chunking); c++) {
-            struct unit unit = {.job = j, .chunk = c, .chunking = chunking};
-            ports_add_unit(arena, &ports, &walk, &unit);
+        struct unit unit = {.job = j, .chunking = rounds_cut_job(problem, &problem->jobs[j], chunk_bytes)};
+        first[j] = (uint32_t)units.count;
+        for (; unit.chunk < chunk_count(&unit.chunking); unit.chunk++)
             *VEC_PUSH(arena, &units) = unit;
-            *VEC_PUSH(arena, &begin) = (uint32_t)list.count;
-            take_loads(arena, &ports, loads, spare, &list);
-        }
     }
-    *VEC_PUSH(arena, &begin) = (uint32_t)list.count;
+    first[problem->job_count] = (uint32_t)units.count;
     loads->units = units.items;
     loads->unit_count = (uint32_t)units.count;
-    loads->begin = begin.items;
-    loads->loads = list.items;
+    loads->begin = ARENA_NEW(arena, uint32_t, units.count + 1);
+    return first;
+}
+
+/** Sums of seconds by port of the units of each stage; those of the first are not asked for. */
+static double **later_sums(struct arena *arena, const struct problem *problem, const struct loads *loads)
+{
+    double **later = ARENA_NEW(arena, double *, ROUTE_STAGES);
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        for (uint32_t s = 1; s < problem->jobs[j].stages; s++)
+            later[s] = later[s] == NULL ? ARENA_NEW(arena, double, loads->port_count) : later[s];
+    }
+    return later;
+}
+
+static void sum_later(struct loads *loads, double *const *later)
+{
+    for (uint32_t s = 1; s < ROUTE_STAGES && later[s] != NULL; s++) {
+        double most = 0;
+        for (uint32_t p = 0; p < loads->port_count; p++)
+            most = port_is_wire(p) && later[s][p] > most ? later[s][p] : most;
+        loads->later_seconds += most;
+    }
+}
+
+static uint64_t count_kept(const struct loads *loads, const struct trace *traces, const bool *dropped, uint32_t devices)
+{
+    uint64_t kept = 0;
+    for (uint32_t d = 0; traces != NULL && d < devices; d++)
+        kept += dropped[d] ? 0 : traces[d].loads;
+    return traces != NULL ? kept : loads->load_count;
+}
+
+static struct loads *list_loads(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes, bool few)
+{
+    uint32_t devices = problem->route->world->device_count;
+    struct loads *loads = ARENA_NEW(arena, struct loads, 1);
+    struct listing listing = {.problem = problem, .loads = loads};
+    loads->port_count = devices * PORT_KINDS;
+    loads->total = ARENA_NEW(arena, double, loads->port_count);
+    loads->staged = ARENA_NEW(arena, uint64_t, devices);
+    listing.first_unit = cut_jobs(arena, problem, chunk_bytes, loads);
+    struct crew *crew = crew_open(arena, problem_threads(problem));
+    listing.listers = ARENA_NEW(arena, struct lister, crew_size(crew));
+    listing.batches = ARENA_NEW(arena, struct batch, problem->job_count / JOBS_AT_ONCE + 1);
+    crew_share(crew, problem->job_count, JOBS_AT_ONCE, list_jobs, &listing);
+    double **later = later_sums(arena, problem, loads);
+    struct trace *traces = few ? twins_begin(arena, problem) : NULL;
+    sum_loads(arena, &listing, later, traces);
+    const bool *dropped = few ? twins_find(arena, problem, traces) : NULL;
+    make_loads(arena, &listing, dropped, count_kept(loads, traces, dropped, devices));
+    crew_close(crew);
     find_busiest(loads);
-    sum_later(arena, problem, loads);
+    sum_later(loads, later);
+    return loads;
+}
+
+struct loads *loads_build(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes)
+{
+    struct loads *loads = list_loads(arena, problem, chunk_bytes, false);
     loads->most_messages = most_messages(arena, problem);
+    return loads;
+}
+
+struct loads *loads_build_few(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes,
+                              const struct loads *other)
+{
+    struct loads *loads = list_loads(arena, problem, chunk_bytes, true);
+    loads->most_messages = other != NULL ? other->most_messages : most_messages(arena, problem);
     return loads;
 }

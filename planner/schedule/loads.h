@@ -21,6 +21,7 @@ struct loads {
     struct unit *units;     /* by job, then chunk */
     uint32_t *begin;        /* unit_count + 1: loads of unit u are [begin[u], begin[u + 1]) */
     struct load *loads;     /* ascending port within a unit */
+    uint64_t load_count;    /* of all devices, kept or not */
     double *total;          /* by port: seconds of all units */
     uint64_t *staged;       /* by device: bytes sent and received by all units, aligned */
     double busiest_seconds; /* of the links: no rounds of these routes are faster */
@@ -31,5 +32,13 @@ struct loads {
 
 /** Cut all jobs with rounds_cut_job(chunk_bytes) and list the loads of the chunks. */
 struct loads *loads_build(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes);
+
+/**
+ * The same, with the loads of the first of all twins alone (twins.h); totals are those of all devices.
+ *
+ * @param other  loads of the same problem, from which what does not depend on the chunks is taken; NULL: none
+ */
+struct loads *loads_build_few(struct arena *arena, const struct problem *problem, uint64_t chunk_bytes,
+                              const struct loads *other);
 
 #endif

@@ -270,6 +270,8 @@ void polish_rounds(struct arena *arena, const struct problem *problem, uint64_t 
     struct rounds best = *rounds;
     if (trials < LEAST_TRIALS || !applies(problem, rounds))
         return;
+    if (isnan(*seconds))
+        *seconds = estimate_seconds(arena, problem, rounds);
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         struct polish polish = {
             .arena = arena, .problem = problem, .given = rounds, .least_peak = least_peak, .trials = trials};

@@ -15,7 +15,7 @@
  * others and parked buffers are left as they are.
  *
  * @param least_peak   rounds with a smaller peak are not taken
- * @param seconds      what the rounds take (estimate.h); lowered with them
+ * @param seconds      what the rounds take (estimate.h), NAN where that is not known yet; lowered with them
  */
 void polish_rounds(struct arena *arena, const struct problem *problem, uint64_t least_peak, struct rounds *rounds,
                    double *seconds);

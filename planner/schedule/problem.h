@@ -64,6 +64,7 @@ struct problem {
     const struct route *route;
     uint64_t cap;     /* bytes per device, everything included; a device of a smaller memory has less */
     uint64_t staging; /* most bytes for staging slots per device */
+    uint32_t threads; /* at most, where work on it is shared; 0: one */
     uint32_t job_count;
     struct job *jobs; /* in the order of the items */
     struct problem_device *devices;
@@ -85,6 +86,15 @@ static inline uint64_t problem_peer_bytes(const struct problem *problem, uint32_
 {
     const struct cfg_cluster *cluster = problem->route->world->cluster;
     return problem->devices[device].fixed - cluster->device_reserve - cluster->transport_buffers;
+}
+
+/** With fewer pieces than these, threads cost more than they save. */
+#define PROBLEM_MANY_PIECES 50000u
+
+/** Threads that are worth while. */
+static inline uint32_t problem_threads(const struct problem *problem)
+{
+    return problem->piece_count < PROBLEM_MANY_PIECES ? 1 : problem->threads;
 }
 
 /** Most that is fixed on any device. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -504,7 +505,7 @@ static void polish(struct arena *arena, const struct common *common, struct foun
     if (found->schedule.method == NULL)
         return;
     if (common->alone)
-        found->seconds = estimate_seconds(arena, found->schedule.problem, &found->schedule.rounds);
+        found->seconds = NAN; /* nobody has asked yet */
     polish_rounds(arena, found->schedule.problem, common->least_cap, &found->schedule.rounds, &found->seconds);
 }
 

@@ -8,9 +8,33 @@
  * than one does.
  */
 
-#include "schedule/loads.h"
+#include "schedule/ports.h"
 
-/** Keep the loads of the first of all twins alone. Totals stay those of all devices. */
-void twins_drop(struct arena *arena, const struct problem *problem, struct loads *loads);
+/** What all units ask of a device, in two hashes: of unlike devices, no two have ever both alike. */
+struct trace {
+    uint64_t first, second;
+    uint64_t loads; /* their number */
+};
+
+/** Traces of all devices, of which nothing is asked yet. */
+struct trace *twins_begin(struct arena *arena, const struct problem *problem);
+
+static inline uint64_t trace_mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+/** Add a load of the trace's device; by ascending unit and port. */
+static inline void trace_load(struct trace *trace, uint32_t unit, uint32_t port, uint64_t bytes)
+{
+    const uint64_t place = (uint64_t)unit * PORT_KINDS + port % PORT_KINDS;
+    trace->first = trace_mix(trace_mix(trace->first, place), bytes);
+    trace->second = trace_mix(trace_mix(trace->second, bytes + 1), ~place);
+    trace->loads++;
+}
+
+/** By device, whether another one has the same trace, and a lower number. */
+const bool *twins_find(struct arena *arena, const struct problem *problem, const struct trace *traces);
 
 #endif

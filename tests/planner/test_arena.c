@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arenas: what they hand out is zero, stays in its place, and is there until it is given back. */
+/* Arenas: what they hand out is zero, stays in its place, and is there until it is given back; also among threads. */
 #include <string.h>
 
 #include "harness.h"
 #include "util/arena.h"
+#include "util/crew.h"
 
 static bool is_zero(const unsigned char *bytes, size_t size)
 {
@@ -53,8 +54,61 @@ static void extends_vectors(void)
     arena_finish(&arena);
 }
 
+#define THINGS 1000u
+
+static void square(struct arena *arena, void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    uint64_t **squares = context;
+    (void)worker;
+    for (uint32_t i = begin; i < end; i++) {
+        squares[i] = ARENA_NEW(arena, uint64_t, 1000);
+        *squares[i] = (uint64_t)i * i;
+    }
+}
+
+/* What workers make is there until the crew is closed, whoever made it. */
+static void shares_work(void)
+{
+    for (uint32_t threads = 0; threads <= 4; threads++) {
+        struct arena arena;
+        arena_init(&arena);
+        uint64_t **squares = ARENA_NEW(&arena, uint64_t *, THINGS);
+        struct crew *crew = crew_open(&arena, threads);
+        CHECK_EQ_U64(crew_size(crew), threads == 0 ? 1 : threads);
+        crew_share(crew, THINGS, 7, square, squares);
+        for (uint32_t i = 0; i < THINGS; i++)
+            CHECK_EQ_U64(*squares[i], (uint64_t)i * i);
+        crew_close(crew);
+        arena_finish(&arena);
+    }
+}
+
+static void ask_too_much(struct arena *arena, void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)context, (void)worker, (void)end;
+    ARENA_NEW(arena, uint64_t, begin == 8 ? SIZE_MAX / 64 : 1000);
+}
+
+/* An allocation that fails in a worker fails in the arena that the crew is of. */
+static void fails_as_a_whole(void)
+{
+    for (volatile uint32_t threads = 1; threads <= 3; threads++) {
+        struct arena arena;
+        volatile bool failed = true;
+        arena_init(&arena);
+        if (setjmp(arena.on_failure) == 0) {
+            crew_share(crew_open(&arena, threads), 64, 4, ask_too_much, NULL);
+            failed = false;
+        }
+        CHECK(failed);
+        arena_finish(&arena);
+    }
+}
+
 static const struct test_case cases[] = {
     {"hands_out_zeros", hands_out_zeros},
     {"extends_vectors", extends_vectors},
+    {"shares work", shares_work},
+    {"fails as a whole", fails_as_a_whole},
 };
 TEST_MAIN(cases)

@@ -3,7 +3,8 @@
 
 #include "route_rig.h"
 #include "routing/relay.h"
-#include "schedule/twins.h"
+#include "schedule/loads.h"
+#include "schedule/packed.h"
 
 /** Bytes by unit and kind of port that a device has in some loads. */
 static uint64_t *list_bytes(struct arena *arena, const struct loads *loads, uint32_t device)
@@ -32,8 +33,7 @@ static void check_twins(struct arena *arena, const struct problem *problem, cons
 {
     uint32_t devices = problem->route->world->device_count, kept_count = 0;
     const struct loads *all = loads_build(arena, problem, UINT64_C(32) << 20);
-    struct loads *few = loads_build(arena, problem, UINT64_C(32) << 20);
-    twins_drop(arena, problem, few);
+    const struct loads *few = loads_build_few(arena, problem, UINT64_C(32) << 20, all);
     size_t count = (size_t)all->unit_count * PORT_KINDS, bytes = count * sizeof(uint64_t);
     uint64_t **before = ARENA_NEW(arena, uint64_t *, devices);
     bool *kept = ARENA_NEW(arena, bool, devices);
@@ -78,9 +78,40 @@ static void test_relayed(void)
     rig_route("plans/layouts", "llama-2-7b-16-tp4pp2dp2", "llama-2-7b-16-dp16", "a800", check_relayed);
 }
 
+/** Loads come out of their few bytes as they went in, whatever lies between their ports and however large they are. */
+static void test_packed(void)
+{
+    static const uint32_t ports[] = {0, 1, 127, 128, 11 * PORT_KINDS, 12 * PORT_KINDS, 200000};
+    static const uint64_t values[] = {1, UINT64_MAX, 0x7F, 0x80, 4096, 4096, UINT64_C(1) << 40};
+    const size_t count = sizeof(ports) / sizeof(ports[0]);
+    struct arena arena;
+    struct packed packed = {0};
+    struct unpacker unpacker = {0};
+    arena_init(&arena);
+    uint64_t *bytes = ARENA_NEW(&arena, uint64_t, ports[count - 1] + 1);
+    for (size_t i = 0; i < count; i++)
+        bytes[ports[i]] = values[i];
+    CHECK_EQ_U64(packed_begin(&packed), 0);
+    packed_add(&arena, &packed, &ports[1], bytes, 3);
+    size_t begin = packed_begin(&packed);
+    for (int unit = 0; unit < 100; unit++)
+        packed_add(&arena, &packed, ports, bytes, count);
+    unpacker.at = packed.bytes + begin;
+    for (int unit = 0; unit < 100; unit++) {
+        unpack_unit(&unpacker);
+        for (size_t i = 0; i < count; i++) {
+            uint64_t value = unpack_load(&unpacker);
+            CHECK_EQ_U64(value, values[i]);
+            CHECK_EQ_U64(unpacker.port, ports[i]);
+        }
+    }
+    arena_finish(&arena);
+}
+
 static const struct test_case cases[] = {
     {"twins of direct routes", test_direct},
     {"twins of relayed routes", test_relayed},
+    {"packed loads", test_packed},
 };
 
 TEST_MAIN(cases)
