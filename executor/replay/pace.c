@@ -109,13 +109,13 @@ static enum shunt_status too_late(struct pace *pace, uint32_t engine, uint32_t r
 }
 
 /* Peers are looked after meanwhile. */
-static enum shunt_status wait_for(struct pace *pace, uint32_t engine, uint32_t round, const struct deadline *deadline,
-                                  struct shunt_err *err)
+static enum shunt_status wait_for(struct pace *pace, struct device_event *event, uint32_t engine, uint32_t round,
+                                  const struct deadline *deadline, struct shunt_err *err)
 {
     struct shunt_err cause = {{0}};
     for (uint32_t turns = 0;; turns++) {
         bool done;
-        enum shunt_status st = ops_of(pace)->event_poll(pace->on, event_of(pace, engine, round), &done, &cause);
+        enum shunt_status st = ops_of(pace)->event_poll(pace->on, event, &done, &cause);
         if (st != SHUNT_OK)
             return fail(pace, engine, round, st, &cause, err);
         if (done)
@@ -129,13 +129,19 @@ static enum shunt_status wait_for(struct pace *pace, uint32_t engine, uint32_t r
     }
 }
 
+enum shunt_status pace_arrived(struct pace *pace, uint32_t round, struct shunt_err *err)
+{
+    struct deadline deadline = deadline_after(pace->timeout_seconds);
+    return ops_of(pace)->asynchronous ? wait_for(pace, pace->wired, 0, round, &deadline, err) : SHUNT_OK;
+}
+
 static enum shunt_status finish_round(struct pace *pace, struct shunt_err *err)
 {
     uint32_t round = pace->finished;
     if (ops_of(pace)->asynchronous) {
         struct deadline deadline = deadline_after(pace->timeout_seconds);
         for (uint32_t i = 0; i < pace->count; i++) {
-            enum shunt_status st = wait_for(pace, i, round, &deadline, err);
+            enum shunt_status st = wait_for(pace, event_of(pace, i, round), i, round, &deadline, err);
             if (st != SHUNT_OK)
                 return st;
         }

@@ -38,6 +38,8 @@ enum shunt_status pace_init(struct pace *pace, struct shunt_world *world, struct
 enum shunt_status pace_packed(struct pace *pace, uint32_t round, struct shunt_err *err);
 /** What engines do from now on comes after the messages of this round. */
 enum shunt_status pace_wired(struct pace *pace, uint32_t round, struct shunt_err *err);
+/** Wait for what pace_wired() has seen on the wire, looking after peers. */
+enum shunt_status pace_arrived(struct pace *pace, uint32_t round, struct shunt_err *err);
 /** Unpacks and frees of this round are on the streams. */
 enum shunt_status pace_drained(struct pace *pace, uint32_t round, struct shunt_err *err);
 /** Wait for all rounds. */

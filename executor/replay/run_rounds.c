@@ -158,6 +158,8 @@ static enum shunt_status run_wait(struct run *run, uint32_t round, struct shunt_
         st = run_mark(run, round, ROUNDS_WIRED, err);
     if (st == SHUNT_OK)
         st = pace_wired(&run->pace, round, err);
+    if (st == SHUNT_OK && run->lockstep) /* the next wait is for the device alone */
+        st = pace_arrived(&run->pace, round, err);
     if (st == SHUNT_OK)
         st = run_mark(run, round, ROUNDS_WAITED, err);
     if (st == SHUNT_OK && run->checksum)

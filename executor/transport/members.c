@@ -16,7 +16,6 @@
 
 #define CAUSE_GRACE_SECONDS 0.3 /* a broken connection may be the messenger's: wait for the cause */
 #define ALIVE_SECONDS       1.0
-#define PATIENCE_SECONDS    0.4 /* for peers to say that they wait as well */
 
 /* ---- hello ---------------------------------------------------------------------- */
 
@@ -185,7 +184,8 @@ static void sort_waiters(struct members *members, const struct waited *waited, u
 enum shunt_status members_hear_waiters(struct members *members, struct waited *waited, struct shunt_err *err)
 {
     uint32_t round = members->reached;
-    struct deadline patience = deadline_after(PATIENCE_SECONDS), despair = deadline_after(2 * PATIENCE_SECONDS);
+    struct deadline patience = deadline_after(members->patience_seconds),
+                    despair = deadline_after(2 * members->patience_seconds);
     struct waited silent = {0}, level = {0};
     (void)members->meet->ops->put(members->meet, MEET_WAITED, &round, sizeof(round), NULL);
     do {
@@ -252,13 +252,14 @@ bool members_seen_alive(const struct members *members, uint32_t device)
 
 void members_enter(struct members *members, uint32_t round)
 {
-    members->reached = round;
+    members->reached = 2 * round;
     if (round == TRANSPORT_PAIR_ROUND) {
         members->reached = 0;
         snprintf(members->where, sizeof(members->where), "while peers compared their messages");
     } else if (round >= TRANSPORT_CHECKSUM_ROUND) {
-        members->reached = round - TRANSPORT_CHECKSUM_ROUND;
-        snprintf(members->where, sizeof(members->where), "at the checksums of round %u", members->reached);
+        members->reached = 2 * (round - TRANSPORT_CHECKSUM_ROUND) + 1;
+        snprintf(members->where, sizeof(members->where), "at the checksums of round %u",
+                 round - TRANSPORT_CHECKSUM_ROUND);
     } else {
         snprintf(members->where, sizeof(members->where), "in round %u", round);
     }

@@ -34,10 +34,11 @@ struct members {
     struct member_hello hello;
     struct member *list; /* size */
     bool one_machine;
-    uint32_t reached;     /* round that was last waited for */
+    uint32_t reached;     /* twice the round that was last waited for, and one more at its checksums */
     char where[80];       /* "in round 17", "at the report": for messages */
     uint32_t lost_device; /* named by the error that was last returned */
 
+    double patience_seconds; /* for peers to say that they wait as well */
     /* how the transport hears of the others */
     void *ctx;
     bool (*progress)(void *ctx);                                    /* true if something moved */

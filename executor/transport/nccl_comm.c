@@ -9,8 +9,21 @@
 
 #define CLOSE_SECONDS 2.0
 #define ABORT_SECONDS 1.0
+#define ECHO_SECONDS  1.2
 #define SPINS         64u
 #define PAUSE_NS      (NS_PER_MS / 20)
+
+/* It may only echo a peer's end, of which device 0 hears, and tells the others when it has made sure. */
+static enum shunt_status find_cause(struct nccl *nccl, struct shunt_err *err)
+{
+    struct deadline grace = deadline_after(ECHO_SECONDS);
+    enum shunt_status st = SHUNT_OK;
+    while (st == SHUNT_OK && !deadline_passed(&grace)) {
+        st = star_poll(nccl->star, err);
+        sleep_ns(NS_PER_MS);
+    }
+    return st;
+}
 
 enum shunt_status nccl_fail(struct nccl *nccl, const char *call, ncclResult_t result, struct shunt_err *err)
 {
@@ -21,8 +34,8 @@ enum shunt_status nccl_fail(struct nccl *nccl, const char *call, ncclResult_t re
     snprintf(text, sizeof(text), "%s: %s%s%.160s", call, nccl->api->ncclGetErrorString(result), said ? ": " : "",
              said ? more : "");
     nccl->broken = true;
-    if (result == ncclRemoteError || result == ncclSystemError) { /* it may only echo a peer's end */
-        enum shunt_status st = members_find_cause(&nccl->members, &cause);
+    if (result == ncclRemoteError || result == ncclSystemError) {
+        enum shunt_status st = find_cause(nccl, &cause);
         if (st != SHUNT_OK)
             return shunt_fail(err, st, "%s", cause.text);
     }

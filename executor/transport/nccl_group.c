@@ -6,6 +6,7 @@
 
 #define WARM_PEERS   16u  /* of one slice of the pair round */
 #define BOUNCE_ALIGN 128u /* NCCL copies byte by byte what is not aligned to 16 */
+#define FREE_SECONDS 0.5
 #define SPINS        64u
 #define PAUSE_NS     (NS_PER_MS / 20)
 
@@ -88,6 +89,9 @@ void nccl_bounce_free(struct nccl *nccl)
     if (nccl->on == NULL)
         return;
     const struct device_ops *ops = nccl->on->base.ops;
+    if (nccl->bounce != NULL &&
+        ops->stream_finish(&nccl->on->base, ops->wire(&nccl->on->base), FREE_SECONDS, NULL) != SHUNT_OK)
+        return; /* what the stream may still use is left to the end of the process */
     ops->event_destroy(&nccl->on->base, nccl->bounced);
     ops->free_host(&nccl->on->base, nccl->bounce, nccl->bounce_bytes);
     nccl->bounced = NULL;

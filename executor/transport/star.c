@@ -23,7 +23,8 @@
 #define WORDS_SECONDS   0.25
 #define SHARE_GRACE_NS  NS_PER_SECOND /* device 0 knows more: let it time out first */
 
-enum record_kind { RECORD_HELLO = 1, RECORD_GATHER, RECORD_SHARE, RECORD_WORDS };
+/** RECORD_HERE: device 0 has come to the vote, and its own deadline begins. */
+enum record_kind { RECORD_HELLO = 1, RECORD_GATHER, RECORD_SHARE, RECORD_WORDS, RECORD_HERE };
 
 /** Ahead of each record. */
 struct record_head {
@@ -71,6 +72,7 @@ struct star {
     bool root, has_words;
     struct meet_lost words;
     uint32_t votes;
+    int64_t here_ns; /* when device 0 last said that it has come to a vote */
     int64_t next_look_ns;
     int listener;
     uint64_t cookie;
@@ -104,8 +106,11 @@ static void finish_record(struct star *star, struct link *link)
     link->coming = NULL;
     link->have = 0;
     link->in_body = false;
-    if (record->head.kind == RECORD_WORDS) {
+    if (record->head.kind == RECORD_WORDS)
         keep_words(star, record);
+    if (record->head.kind == RECORD_HERE)
+        star->here_ns = clock_now_ns();
+    if (record->head.kind == RECORD_WORDS || record->head.kind == RECORD_HERE) {
         free(record);
         return;
     }
@@ -288,14 +293,37 @@ static enum shunt_status find_missing(struct star *star, const struct step *step
     *waited = (struct waited){0};
     *alive = true;
     for (uint32_t i = step->first; i < step->end; i++) {
-        if (star->links[i].first != NULL) /* what has come counts, even if its sender has left since */
-            continue;
-        if (star->links[i].lost)
+        bool there = star->links[i].first != NULL;
+        if (star->links[i].lost && (!there || step->kind == RECORD_GATHER)) /* who has voted waits for the verdict; */
             return explain_lost(star, i, err);
+        if (there) /* with the verdict device 0 may leave */
+            continue;
         waited_add(waited, i);
         *alive = *alive && members_seen_alive(star->members, i);
     }
     return SHUNT_OK;
+}
+
+/* Who waits for device 0 gives it the time that it gives others itself, from when it has come, and a little more. */
+static int64_t last_moment(const struct star *star, const struct step *step, const struct deadline *deadline)
+{
+    int64_t grace = step->kind == RECORD_SHARE ? SHARE_GRACE_NS : 0, at = deadline->at_ns + grace;
+    int64_t own = star->here_ns + (int64_t)(deadline->seconds * 1e9) + grace;
+    return step->kind == RECORD_SHARE && own > at ? own : at;
+}
+
+/* Finding out who is to be named takes a while, in which what is missing may come after all. */
+static enum shunt_status time_out(struct star *star, const struct step *step, struct waited *waited, double seconds,
+                                  struct shunt_err *err)
+{
+    struct shunt_err cause = {{0}};
+    struct waited missing;
+    bool alive;
+    enum shunt_status st = members_time_out(star->members, waited, seconds, &cause);
+    star_progress(star);
+    if (st == SHUNT_ERR_TIMEOUT && find_missing(star, step, &missing, &alive, NULL) == SHUNT_OK && missing.all == 0)
+        return SHUNT_OK;
+    return shunt_fail(err, st, "%s", cause.text);
 }
 
 static enum shunt_status wait_for_records(struct star *star, const struct step *step, const struct deadline *deadline,
@@ -307,13 +335,14 @@ static enum shunt_status wait_for_records(struct star *star, const struct step *
     for (uint32_t turns = 0;; turns++) {
         star_progress(star);
         enum shunt_status st = find_missing(star, step, &waited, &alive, err);
-        if (st != SHUNT_OK || waited.all == 0)
-            return st;
-        st = members_look(star->members, false, err);
+        if (st == SHUNT_OK && waited.all == 0) /* no verdict of device 0 when somebody has given up meanwhile */
+            return step->kind == RECORD_GATHER ? members_look(star->members, true, err) : SHUNT_OK;
+        if (st == SHUNT_OK)
+            st = members_look(star->members, false, err);
         if (st != SHUNT_OK)
             return st;
-        if (deadline_passed(deadline) && !alive)
-            return members_time_out(star->members, &waited, deadline->seconds, err);
+        if (deadline_passed(deadline) && clock_now_ns() > last_moment(star, step, deadline) && !alive)
+            return time_out(star, step, &waited, deadline->seconds, err);
         if (turns > 100)
             sleep_ns(NS_PER_MS / 10);
     }
@@ -355,6 +384,10 @@ enum shunt_status star_gather(struct star *star, const void *mine, size_t bytes,
         return send_to(star, 0, RECORD_GATHER, mine, bytes, deadline, err);
     struct step step = {RECORD_GATHER, what, bytes, (char *)all + bytes, 1, star->members->size};
     memcpy(all, mine, bytes);
+    for (uint32_t i = 1; i < star->members->size; i++) {
+        if (star->links[i].fd >= 0)
+            send_record(star->links[i].fd, RECORD_HERE, star->votes, NULL, 0, deadline);
+    }
     return receive_step(star, &step, deadline, err);
 }
 
@@ -366,9 +399,7 @@ enum shunt_status star_share(struct star *star, void *bytes, size_t size, const 
     snprintf(star->members->where, sizeof(star->members->where), "at the %s", what);
     if (!star->root) {
         struct step step = {RECORD_SHARE, what, size, bytes, 0, 1};
-        struct deadline later = *deadline;
-        later.at_ns += SHARE_GRACE_NS;
-        return receive_step(star, &step, &later, err);
+        return receive_step(star, &step, deadline, err);
     }
     for (uint32_t i = 1; i < star->members->size && st == SHUNT_OK; i++)
         st = send_to(star, i, RECORD_SHARE, bytes, size, deadline, err);

@@ -71,6 +71,7 @@ static enum shunt_status ucx_open(const struct transport_config *config, struct 
                                     .size = config->size,
                                     .self = config->rank,
                                     .list = list,
+                                    .patience_seconds = 0.4,
                                     .ctx = ucx,
                                     .progress = ucx_progress_any,
                                     .take_last_words = ucx_take_last_words};

@@ -20,8 +20,8 @@
  *     SHUNT_DOUBLE_ABORT       "hang": aborting does not return
  *     SHUNT_DOUBLE_NCCL        version, 22809 by default
  *     SHUNT_DOUBLE_FAIL        also "group:N": the N-th group of messages becomes an asynchronous error
- *     SHUNT_SPOIL              "corrupt:N:POSITION" or "drop:N": what happens to the N-th message that is sent, from 0; drop
- *                              cuts off all later ones to the same rank
+ *     SHUNT_SPOIL              "corrupt:N:POSITION" or "drop:N": what happens to the N-th message of 128 bytes or more that is
+ *                              sent, from 1; drop cuts off all later ones to the same rank
  *     NCCL_HOSTID              processes with unlike ones are on different machines
  */
 

@@ -37,6 +37,8 @@ static const char *const fault_names[FAULTS] = {"refuse", "kill", "stop", "sleep
 
 struct host {
     struct shunt_exec *exec;
+    struct shunt_device *on; /* NULL: host memory */
+    bool lent;
     unsigned char *memory; /* all buffers, one after the other */
     uint64_t *offsets;
     int fault; /* FAULTS: none */
@@ -111,6 +113,14 @@ static void read_fault(struct host *host, const char *text)
     }
 }
 
+/* Over NCCL its memory is the file all the same, which the device is let reach. */
+static enum shunt_status open_device(struct host *host, const char *transport, uint32_t rank, struct shunt_err *err)
+{
+    char name[24];
+    snprintf(name, sizeof(name), "cuda:%u", rank);
+    return strcmp(transport, "nccl") == 0 ? shunt_device_open(name, &host->on, err) : SHUNT_OK;
+}
+
 static enum shunt_status map_memory(struct host *host, const char *path, struct shunt_err *err)
 {
     uint64_t bytes = lay_out(host);
@@ -120,8 +130,10 @@ static enum shunt_status map_memory(struct host *host, const char *path, struct 
         at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
+    if (at == MAP_FAILED)
+        return shunt_fail(err, SHUNT_ERR_IO, "%s: %s", path, strerror(errno));
     host->memory = at;
-    return at != MAP_FAILED ? SHUNT_OK : shunt_fail(err, SHUNT_ERR_IO, "%s: %s", path, strerror(errno));
+    return host->on == NULL ? SHUNT_OK : host->on->ops->lend_host(host->on, at, bytes, &host->lent, err);
 }
 
 static enum shunt_status bind_old(struct host *host, uint64_t seed, struct shunt_err *err)
@@ -145,8 +157,10 @@ static enum shunt_status run(char **argv, struct shunt_err *err)
     struct host host = {0};
     struct shunt_world *world = NULL;
     uint32_t rank = (uint32_t)atoi(argv[2]);
+    enum shunt_status st = open_device(&host, argv[4], rank, err);
     struct shunt_exec_config config = {.plan_path = argv[0],
                                        .device = rank,
+                                       .on = host.on,
                                        .memory = {&host, give, take_back},
                                        .progress = {&host, round_done},
                                        .journal_path = arg_path(journal, sizeof(journal), argv[1], "journal", rank),
@@ -158,7 +172,8 @@ static enum shunt_status run(char **argv, struct shunt_err *err)
                                          .job = argv[6],
                                          .timeout_seconds = atof(argv[7])};
     read_fault(&host, argv[9]);
-    enum shunt_status st = shunt_exec_open(&config, &host.exec, err);
+    if (st == SHUNT_OK)
+        st = shunt_exec_open(&config, &host.exec, err);
     if (st == SHUNT_OK)
         st = shunt_exec_trust(host.exec, err);
     if (st == SHUNT_OK)
@@ -171,6 +186,9 @@ static enum shunt_status run(char **argv, struct shunt_err *err)
         st = shunt_exec_run(world, &host.exec, 1, meeting.timeout_seconds, err);
     shunt_world_close(world);
     shunt_exec_close(host.exec);
+    if (host.lent)
+        host.on->ops->return_host(host.on, host.memory);
+    shunt_device_close(host.on);
     free(host.offsets);
     return st;
 }
