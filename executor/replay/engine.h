@@ -48,6 +48,7 @@ struct engine {
     const struct shunt_plan_header *header;
     struct shunt_device *on;
     struct device_stream *stream; /* packs, unpacks, and memory */
+    bool borrowed;                /* the stream is the caller's */
     struct device_event *packed;  /* the packs of the round at hand */
     uint32_t device;
     struct shunt_plan_part part;
@@ -77,9 +78,10 @@ struct engine {
     struct shunt_exec_stats stats;
 };
 
-/** Check the part and index it; `on` is borrowed. Release with engine_finish(). */
+/** Check the part and index it; `on` is borrowed, and so is a stream. Release with engine_finish(). */
 enum shunt_status engine_init(struct engine *engine, const struct shunt_plan *plan, uint32_t device,
-                              struct shunt_device *on, bool tracking, struct shunt_err *err);
+                              struct shunt_device *on, struct device_stream *stream, bool tracking,
+                              struct shunt_err *err);
 void engine_finish(struct engine *engine);
 
 /** Index of the buffer of this name and side (a kept one counts as either); -1 if there is none. */

@@ -156,18 +156,23 @@ static enum shunt_status check_lifetimes(const struct engine *engine, struct shu
 static enum shunt_status init_streams(struct engine *engine, struct shunt_err *err)
 {
     struct shunt_err cause = {{0}};
-    enum shunt_status st = engine->on->ops->stream_create(engine->on, &engine->stream, &cause);
+    enum shunt_status st = SHUNT_OK;
+    if (!engine->borrowed)
+        st = engine->on->ops->stream_create(engine->on, &engine->stream, &cause);
     if (st == SHUNT_OK)
         st = engine->on->ops->event_create(engine->on, false, &engine->packed, &cause);
     return st == SHUNT_OK ? st : shunt_fail(err, st, "device %u: %s", engine->device, cause.text);
 }
 
 enum shunt_status engine_init(struct engine *engine, const struct shunt_plan *plan, uint32_t device,
-                              struct shunt_device *on, bool tracking, struct shunt_err *err)
+                              struct shunt_device *on, struct device_stream *stream, bool tracking,
+                              struct shunt_err *err)
 {
     *engine = (struct engine){.plan = plan,
                               .header = shunt_plan_get_header(plan),
                               .on = on,
+                              .stream = stream,
+                              .borrowed = stream != NULL,
                               .device = device,
                               .tracking = tracking,
                               .timeout_seconds = ENGINE_DEFAULT_TIMEOUT};
@@ -214,7 +219,8 @@ void engine_finish(struct engine *engine)
     rounds_destroy(engine);
     if (engine->on != NULL) {
         engine->on->ops->event_destroy(engine->on, engine->packed);
-        engine->on->ops->stream_destroy(engine->on, engine->stream);
+        if (!engine->borrowed)
+            engine->on->ops->stream_destroy(engine->on, engine->stream);
     }
     checksum_destroy(engine->checksum);
     direct_destroy(engine->segments);

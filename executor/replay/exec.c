@@ -32,7 +32,12 @@ enum shunt_status shunt_exec_open(const struct shunt_exec_config *config, struct
         goto err_close;
     }
     struct shunt_device *on = config->on != NULL ? config->on : device_of_host();
-    st = engine_init(&exec->engine, plan, config->device, on, config->track_writes != 0, err);
+    if (config->stream != NULL && !on->ops->asynchronous) {
+        st = shunt_fail(err, SHUNT_ERR_USAGE, "device %u: a stream is given, and %s memory has none", config->device,
+                        on->ops->name);
+        goto err_close;
+    }
+    st = engine_init(&exec->engine, plan, config->device, on, config->stream, config->track_writes != 0, err);
     if (st != SHUNT_OK)
         goto err_close;
     if (config->checksum != 0)
@@ -106,21 +111,42 @@ static enum shunt_status check_binding(const struct shunt_exec *exec, uint32_t i
     return SHUNT_OK;
 }
 
+/* The buffer that an entry names, if it fits. */
+static enum shunt_status find_binding(const struct shunt_exec *exec, const struct shunt_exec_binding *entry,
+                                      uint32_t *index_out, struct shunt_err *err)
+{
+    int64_t found = entry->side == SHUNT_SIDE_SCRATCH ? -1 : engine_find(&exec->engine, entry->name, entry->side);
+    if (found < 0)
+        return shunt_fail(err, SHUNT_ERR_MISMATCH, "buffer table changed: the plan has no %s buffer %s on device %u",
+                          entry->side == SHUNT_SIDE_TO ? "new-side" : "old-side", entry->name, exec->engine.device);
+    *index_out = (uint32_t)found;
+    return check_binding(exec, *index_out, entry->dtype, entry->data, entry->bytes, err);
+}
+
+enum shunt_status shunt_exec_bind_all(struct shunt_exec *exec, const struct shunt_exec_binding *table, uint32_t count,
+                                      struct shunt_err *err)
+{
+    uint32_t index;
+    if (exec->state != SHUNT_EXEC_VERIFIED && exec->state != SHUNT_EXEC_BOUND)
+        return wrong_state(exec, "bind", err);
+    for (uint32_t i = 0; i < count; i++) {
+        enum shunt_status st = find_binding(exec, &table[i], &index, err);
+        if (st != SHUNT_OK)
+            return st;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (find_binding(exec, &table[i], &index, NULL) == SHUNT_OK)
+            engine_bind(&exec->engine, index, table[i].dtype, table[i].data, table[i].bytes);
+    }
+    set_verified(exec);
+    return SHUNT_OK;
+}
+
 enum shunt_status shunt_exec_bind(struct shunt_exec *exec, enum shunt_plan_side side, const char *name, unsigned dtype,
                                   void *data, uint64_t bytes, struct shunt_err *err)
 {
-    if (exec->state != SHUNT_EXEC_VERIFIED && exec->state != SHUNT_EXEC_BOUND)
-        return wrong_state(exec, "bind", err);
-    int64_t found = side == SHUNT_SIDE_SCRATCH ? -1 : engine_find(&exec->engine, name, side);
-    if (found < 0)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH, "buffer table changed: the plan has no %s buffer %s on device %u",
-                          side == SHUNT_SIDE_TO ? "new-side" : "old-side", name, exec->engine.device);
-    enum shunt_status st = check_binding(exec, (uint32_t)found, dtype, data, bytes, err);
-    if (st != SHUNT_OK)
-        return st;
-    engine_bind(&exec->engine, (uint32_t)found, dtype, data, bytes);
-    set_verified(exec);
-    return SHUNT_OK;
+    struct shunt_exec_binding entry = {.side = side, .name = name, .dtype = dtype, .data = data, .bytes = bytes};
+    return shunt_exec_bind_all(exec, &entry, 1, err);
 }
 
 enum shunt_status shunt_exec_reset(struct shunt_exec *exec, struct shunt_err *err)

@@ -28,6 +28,7 @@ struct rig_event {
 
 struct rig {
     struct shunt_device *on;
+    struct device_stream *stream;
     struct image image;
     struct shunt_plan *plan;
     struct shunt_world *world;
@@ -49,6 +50,7 @@ struct rig_options {
     uint32_t shift; /* old-side memory is aligned to no more than this, a multiple of 8 */
     bool checksum;
     bool figures; /* of rounds */
+    bool stream;  /* all devices work on one stream, which is the rig's; on the host there is none */
     int watched;  /* device whose allocator and release are the rig's; -1: none */
 };
 
@@ -286,6 +288,8 @@ __attribute__((unused)) static void rig_open(struct rig *rig, struct build *buil
     const char *name = getenv("SHUNT_TEST_DEVICE");
     CHECK_MSG(shunt_device_open(name != NULL ? name : "host", &rig->on, &rig->err) == SHUNT_OK, "%s", rig->err.text);
     rig_device = rig->on;
+    if (options->stream)
+        CHECK_EQ_U64(rig->on->ops->stream_create(rig->on, &rig->stream, &rig->err), SHUNT_OK);
     CHECK_MSG(shunt_plan_open_memory(rig->image.bytes, rig->image.size, &rig->plan, &rig->err) == SHUNT_OK, "%s",
               rig->err.text);
     const struct transport_ops *ops = options->transport != NULL ? options->transport : &transport_loopback;
@@ -296,6 +300,7 @@ __attribute__((unused)) static void rig_open(struct rig *rig, struct build *buil
             .plan = rig->plan, .device = i, .on = rig->on, .track_writes = options->track};
         config.checksum = options->checksum;
         config.round_figures = options->figures;
+        config.stream = rig->stream;
         if (options->watched == (int)i)
             config.memory = (struct shunt_exec_memory){rig, watched_alloc, watched_release};
         CHECK_MSG(shunt_exec_open(&config, &rig->execs[i], &rig->err) == SHUNT_OK, "%s", rig->err.text);
@@ -389,6 +394,7 @@ __attribute__((unused)) static void rig_close(struct rig *rig)
     rig_give_old_side(rig);
     for (uint32_t d = 0; d < rig->count; d++)
         shunt_exec_close(rig->execs[d]);
+    rig->on->ops->stream_destroy(rig->on, rig->stream);
     shunt_device_close(rig->on);
     shunt_plan_close(rig->plan);
     image_finish(&rig->image);

@@ -204,6 +204,58 @@ static void refuses_a_changed_buffer_table(void)
     rig_close(&rig);
 }
 
+/* All of a table, or nothing of it. */
+static void binds_whole_tables(void)
+{
+    static _Alignas(8) char memory[RIG_MAX_BUFFERS][64];
+    struct rig rig;
+    struct shunt_exec_binding table[RIG_MAX_BUFFERS];
+    uint32_t count = 0;
+    rig_open(&rig, build_tiny(), &plain);
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(rig.execs[0]); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(rig.execs[0], i, &buffer);
+        if (buffer.side != SHUNT_SIDE_TO && buffer.side != SHUNT_SIDE_SCRATCH)
+            table[count++] =
+                (struct shunt_exec_binding){SHUNT_SIDE_FROM, buffer.dtype, buffer.name, memory[i], buffer.bytes};
+    }
+    CHECK(count > 1);
+    table[count - 1].bytes++;
+    CHECK_EQ_U64(shunt_exec_bind_all(rig.execs[0], table, count, &rig.err), SHUNT_ERR_MISMATCH);
+    CHECK_CONTAINS(rig.err.text, table[count - 1].name);
+    for (uint32_t i = 0; i < shunt_exec_buffer_count(rig.execs[0]); i++) {
+        struct shunt_exec_buffer buffer;
+        shunt_exec_get_buffer(rig.execs[0], i, &buffer);
+        CHECK(buffer.data == NULL);
+    }
+    table[count - 1].bytes--;
+    CHECK_EQ_U64(shunt_exec_bind_all(rig.execs[0], table, count - 1, &rig.err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_VERIFIED);
+    CHECK_EQ_U64(shunt_exec_bind_all(rig.execs[0], table, count, &rig.err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_exec_get_state(rig.execs[0]), SHUNT_EXEC_BOUND);
+    CHECK_EQ_U64(shunt_exec_reset(rig.execs[0], &rig.err), SHUNT_OK);
+    CHECK_EQ_U64(shunt_exec_bind_all(rig.execs[0], table, 0, &rig.err), SHUNT_OK);
+    rig_close(&rig);
+}
+
+static void works_on_the_callers_stream(void)
+{
+    struct rig rig;
+    rig_open(&rig, build_tiny(), &(struct rig_options){.track = true, .watched = -1, .stream = true});
+    rig_bind(&rig, 4, false);
+    CHECK_MSG(rig_run(&rig) == SHUNT_OK, "%s", rig.err.text);
+    for (uint32_t d = 0; d < rig.count; d++)
+        CHECK(shunt_exec_get_stream(rig.execs[d]) == rig.stream);
+    struct contents_report report = rig_check(&rig, 4, false);
+    CHECK(report.checked_bytes > 0);
+    CHECK_EQ_U64(report.wrong_bytes + report.never_bytes, 0);
+    struct shunt_exec_config config = {.plan = rig.plan, .stream = &rig}; /* on the host */
+    struct shunt_exec *exec = NULL;
+    CHECK_EQ_U64(shunt_exec_open(&config, &exec, &rig.err), SHUNT_ERR_USAGE);
+    CHECK_CONTAINS(rig.err.text, "a stream is given, and host memory has none");
+    rig_close(&rig);
+}
+
 static void keeps_to_its_states(void)
 {
     struct rig rig;
@@ -571,6 +623,8 @@ static const struct test_case cases[] = {
     {"dry_runs_move_nothing", dry_runs_move_nothing},
     {"runs_again_with_other_memory", runs_again_with_other_memory},
     {"refuses_a_changed_buffer_table", refuses_a_changed_buffer_table},
+    {"binds_whole_tables", binds_whole_tables},
+    {"works_on_the_callers_stream", works_on_the_callers_stream},
     {"keeps_to_its_states", keeps_to_its_states},
     {"verifies_the_plan", verifies_the_plan},
     {"allocates_and_releases_as_planned", allocates_and_releases_as_planned},

@@ -74,6 +74,7 @@ struct shunt_exec_config {
     struct shunt_exec_progress progress;
     const char *journal_path; /* NULL, or the file to keep a journal in: see shunt_exec_read_journal() */
     uint32_t checksum; /* not 0: an end-to-end checksum of every piece that moves between devices; all or no device */
+    void *stream;      /* a cudaStream_t of the caller's to work on, which outlives the exec; NULL: one of its own */
     uint32_t round_figures; /* not 0: keep figures of every round, for shunt_exec_get_rounds() */
 };
 
@@ -156,6 +157,19 @@ SHUNT_API enum shunt_status shunt_exec_trust(struct shunt_exec *exec, struct shu
 SHUNT_API enum shunt_status shunt_exec_bind(struct shunt_exec *exec, enum shunt_plan_side side, const char *name,
                                             unsigned dtype, void *data, uint64_t bytes, struct shunt_err *err);
 
+/** One entry of a table of bindings: the parameters of shunt_exec_bind(). */
+struct shunt_exec_binding {
+    enum shunt_plan_side side;
+    unsigned dtype; /* enum shunt_dtype */
+    const char *name;
+    void *data;
+    uint64_t bytes;
+};
+
+/** As many calls of shunt_exec_bind(), but if one of them must fail, nothing is bound. */
+SHUNT_API enum shunt_status shunt_exec_bind_all(struct shunt_exec *exec, const struct shunt_exec_binding *table,
+                                                uint32_t count, struct shunt_err *err);
+
 /**
  * Any state but opened and running -> verified (or bound, on a device without an old side): forget
  * all bindings, free what the executor allocated, and be ready for another run.
@@ -187,7 +201,7 @@ SHUNT_API enum shunt_status shunt_exec_run(struct shunt_world *world, struct shu
 SHUNT_API enum shunt_status shunt_exec_dry_run(struct shunt_world *world, struct shunt_exec *const *execs,
                                                uint32_t count, double timeout_seconds, struct shunt_err *err);
 
-/** The stream of an exec on a CUDA device, a cudaStream_t: buffers are written and read on it. NULL on the host. */
+/** The stream of an exec on a CUDA device, a cudaStream_t, its own or the caller's: buffers are written and read on it. NULL on the host. */
 SHUNT_API void *shunt_exec_get_stream(const struct shunt_exec *exec);
 
 SHUNT_API enum shunt_exec_state shunt_exec_get_state(const struct shunt_exec *exec);
