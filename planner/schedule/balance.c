@@ -2,9 +2,9 @@
 #include "schedule/balance.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "schedule/dealt.h"
 #include "schedule/loads.h"
 
 /** Powers of the load in the measure of unevenness, as numbers of squarings: low ones spread, high ones flatten. */
@@ -20,7 +20,6 @@ static const struct {
 #define ROUNDS_OF_NO_COST 64 /* to begin with on a cluster where rounds cost nothing */
 #define MOST_ROUNDS       4096u
 #define ROUND_TRIES       8
-#define NO_ROUND          UINT32_MAX
 #define WINDOW_SHARE      16        /* of the rounds: how far from its place a unit may go, either way */
 #define CHUNKS_PER_ROUND  16        /* of the busiest device, at least */
 #define MOST_CHUNKS       64        /* the same where few units are dealt to a round: each must fit well */
@@ -31,112 +30,41 @@ static const struct {
 #define WORK_OF_LAST      2e7       /* the same of passes that rarely find anything better: those behind the second */
 
 struct balance {
-    const struct problem *problem;
-    const struct loads *loads;
-    uint32_t rounds;
+    struct dealt dealt;
     double *level;   /* by port and round: load over an even share of the busiest port */
     uint64_t *used;  /* by device and round: staging */
     uint64_t *limit; /* by device: staging of a round */
-    uint32_t *round; /* by unit */
     bool ordered;    /* units keep near their places; otherwise only those that others wait for do */
     double *place;   /* by unit: 0 to 1, where in the whole it belongs */
     bool quick;      /* one pass */
-    uint32_t depth;
-    uint32_t *first_unit; /* by job; those of a job follow each other */
-    uint32_t *follower;   /* by job: the job that comes after it; JOB_NONE */
-    double *score;        /* by round, for the unit at hand */
-    double scale;         /* levels per second */
+    double *score;   /* by round, for the unit at hand */
+    double scale;    /* levels per second */
 };
-
-/** x to the power of 2^squarings. Inlined with a constant everywhere: it is what the time goes into. */
-static inline double raised(double x, int squarings)
-{
-    for (int i = 0; i < squarings; i++)
-        x *= x;
-    return x;
-}
 
 static void add_unit(struct balance *balance, uint32_t unit, uint32_t round, int sign)
 {
-    const struct loads *loads = balance->loads;
+    const struct loads *loads = balance->dealt.loads;
     for (uint32_t l = loads->begin[unit]; l < loads->begin[unit + 1]; l++) {
         const struct load *load = &loads->loads[l];
-        balance->level[(size_t)load->port * balance->rounds + round] += sign * load->seconds * balance->scale;
+        balance->level[(size_t)load->port * balance->dealt.rounds + round] += sign * load->seconds * balance->scale;
         if (port_is_wire(load->port))
-            balance->used[(size_t)(load->port / PORT_KINDS) * balance->rounds + round] +=
+            balance->used[(size_t)(load->port / PORT_KINDS) * balance->dealt.rounds + round] +=
                 sign > 0 ? load->bytes : -load->bytes;
     }
 }
 
-/** Rounds that a unit may go to, or that a job has: half-open. */
-struct window {
-    uint32_t begin, end;
-};
-
-/** From the first to the last round of what is placed of a job; empty when nothing is. */
-static struct window job_span(const struct balance *balance, uint32_t job)
-{
-    const struct loads *loads = balance->loads;
-    struct window span = {NO_ROUND, 0};
-    for (uint32_t u = balance->first_unit[job]; u < loads->unit_count && loads->units[u].job == job; u++) {
-        uint32_t round = balance->round[u];
-        if (round == NO_ROUND)
-            continue;
-        span.begin = round < span.begin ? round : span.begin;
-        span.end = round + 1 > span.end ? round + 1 : span.end;
-    }
-    return span;
-}
-
-/** Rounds between the last one of a job and the first one of the job that comes after it. */
-static uint32_t wait_of(const struct balance *balance, uint32_t job)
-{
-    return balance->problem->jobs[job].reads_new ? balance->depth : 0;
-}
-
-/** Behind the job that a job comes after, and before the one that comes after it. */
-static struct window order_window(const struct balance *balance, uint32_t job)
-{
-    struct window window = {0, balance->rounds};
-    uint32_t before = balance->problem->jobs[job].after, behind = balance->follower[job];
-    if (before != JOB_NONE)
-        window.begin = job_span(balance, before).end - 1 + wait_of(balance, job);
-    if (behind != JOB_NONE) {
-        struct window span = job_span(balance, behind);
-        uint32_t last = span.end > 0 ? span.begin : balance->rounds - 1, wait = wait_of(balance, behind);
-        if (span.end == 0)
-            wait += (balance->problem->jobs[behind].stages - 1) * balance->depth;
-        window.end = last >= wait ? last - wait + 1 : 0;
-    }
-    return window;
-}
-
-/** Narrow a window to behind the unit that brings what this one sends on, and before the one that sends this on. */
-static struct window stage_window(const struct balance *balance, uint32_t unit, struct window window)
-{
-    const struct unit *at = &balance->loads->units[unit];
-    uint32_t stride = chunk_stride(&at->chunking), stage = chunk_stage(&at->chunking, at->chunk);
-    uint32_t before = stage > 0 ? balance->round[unit - stride] : NO_ROUND;
-    uint32_t stages_behind = at->chunking.stages - 1 - stage;
-    uint32_t behind = stages_behind > 0 ? balance->round[unit + stride] : NO_ROUND;
-    uint32_t begin = before != NO_ROUND ? before + balance->depth : window.begin + stage * balance->depth;
-    uint32_t last = behind != NO_ROUND ? behind + 1 : window.end, wait = balance->depth;
-    if (behind == NO_ROUND)
-        wait *= stages_behind;
-    uint32_t end = last > wait ? last - wait : 0;
-    return (struct window){begin > window.begin ? begin : window.begin, end < window.end ? end : window.end};
-}
-
 static struct window window_of(const struct balance *balance, uint32_t unit)
 {
-    const struct unit *record = &balance->loads->units[unit];
+    const struct unit *record = &balance->dealt.loads->units[unit];
     uint32_t job = record->job;
-    struct window window = stage_window(balance, unit, order_window(balance, job));
-    bool awaited = balance->follower[job] != JOB_NONE && wait_of(balance, balance->follower[job]) > 0;
+    struct window window = dealt_window(&balance->dealt, unit);
+    bool awaited =
+        balance->dealt.follower[job] != JOB_NONE && dealt_wait(&balance->dealt, balance->dealt.follower[job]) > 0;
     if ((!balance->ordered && !awaited) || window.begin >= window.end)
         return window;
-    uint32_t at = (uint32_t)(balance->place[unit] * balance->rounds), reach = 1 + balance->rounds / WINDOW_SHARE;
-    at += chunk_stage(&record->chunking, record->chunk) * balance->depth;
+    uint32_t at = (uint32_t)(balance->place[unit] * balance->dealt.rounds),
+             reach = 1 + balance->dealt.rounds / WINDOW_SHARE;
+    at += chunk_stage(&record->chunking, record->chunk) * balance->dealt.depth;
     at = at < window.begin ? window.begin : at >= window.end ? window.end - 1 : at;
     uint32_t begin = at > reach ? at - reach : 0, end = at + reach + 1;
     return (struct window){begin > window.begin ? begin : window.begin, end < window.end ? end : window.end};
@@ -153,7 +81,7 @@ static inline void add_scores(double *restrict score, const double *restrict lev
 static void score_load(struct balance *balance, const struct load *load, struct window window, uint32_t later,
                        int squarings)
 {
-    const double *level = &balance->level[(size_t)load->port * balance->rounds + later];
+    const double *level = &balance->level[(size_t)load->port * balance->dealt.rounds + later];
     double more = load->seconds * balance->scale;
     if (squarings == SPREAD)
         add_scores(balance->score, level, more, window, SPREAD);
@@ -166,7 +94,7 @@ static void score_load(struct balance *balance, const struct load *load, struct 
 /** Bar the rounds that have no room for so many bytes of staging on a device; a round without any has room. */
 static void bar_rounds(struct balance *balance, uint32_t device, uint64_t bytes, struct window window, uint32_t later)
 {
-    const uint64_t *used = &balance->used[(size_t)device * balance->rounds + later];
+    const uint64_t *used = &balance->used[(size_t)device * balance->dealt.rounds + later];
     for (uint32_t t = window.begin; t < window.end; t++) {
         if (used[t] > 0 && used[t] + bytes > balance->limit[device])
             balance->score[t] = INFINITY;
@@ -176,7 +104,7 @@ static void bar_rounds(struct balance *balance, uint32_t device, uint64_t bytes,
 /** Score all rounds of a window for a unit that goes `later` rounds behind them. */
 static void score_unit(struct balance *balance, uint32_t unit, struct window window, uint32_t later, int squarings)
 {
-    const struct loads *loads = balance->loads;
+    const struct loads *loads = balance->dealt.loads;
     uint64_t staged = 0; /* of the device at hand; ports of a device follow each other */
     for (uint32_t l = loads->begin[unit]; l < loads->begin[unit + 1]; l++) {
         const struct load *load = &loads->loads[l];
@@ -194,10 +122,10 @@ static void score_unit(struct balance *balance, uint32_t unit, struct window win
 static uint32_t best_round(struct balance *balance, uint32_t unit, uint32_t behind, int squarings)
 {
     const struct window window = window_of(balance, unit);
-    uint32_t best = NO_ROUND, stride = chunk_stride(&balance->loads->units[unit].chunking);
-    memset(balance->score, 0, balance->rounds * sizeof(*balance->score));
+    uint32_t best = NO_ROUND, stride = chunk_stride(&balance->dealt.loads->units[unit].chunking);
+    memset(balance->score, 0, balance->dealt.rounds * sizeof(*balance->score));
     for (uint32_t s = 0; s <= behind; s++)
-        score_unit(balance, unit + s * stride, window, s * balance->depth, squarings);
+        score_unit(balance, unit + s * stride, window, s * balance->dealt.depth, squarings);
     for (uint32_t t = window.begin; t < window.end; t++) {
         if (isfinite(balance->score[t]) && (best == NO_ROUND || balance->score[t] < balance->score[best]))
             best = t;
@@ -205,57 +133,23 @@ static uint32_t best_round(struct balance *balance, uint32_t unit, uint32_t behi
     return best;
 }
 
-/** Size of a unit: the seconds of its slowest port. Units that come after others are placed after those. */
-struct rank {
-    double seconds;
-    uint32_t unit, stage;
-    bool follows;
-};
-
-static int compare_ranks(const void *a, const void *b)
-{
-    const struct rank *x = a, *y = b;
-    if (x->follows != y->follows)
-        return x->follows ? 1 : -1;
-    if (x->stage != y->stage)
-        return x->stage < y->stage ? -1 : 1;
-    if (x->seconds != y->seconds)
-        return x->seconds > y->seconds ? -1 : 1;
-    return (x->unit > y->unit) - (x->unit < y->unit);
-}
-
-static struct rank *largest_first(struct arena *arena, const struct problem *problem, const struct loads *loads)
-{
-    struct rank *ranks = ARENA_NEW(arena, struct rank, loads->unit_count);
-    for (uint32_t u = 0; u < loads->unit_count; u++) {
-        ranks[u].unit = u;
-        ranks[u].stage = chunk_stage(&loads->units[u].chunking, loads->units[u].chunk);
-        ranks[u].follows = problem->jobs[loads->units[u].job].after != JOB_NONE;
-        for (uint32_t l = loads->begin[u]; l < loads->begin[u + 1]; l++)
-            ranks[u].seconds = fmax(ranks[u].seconds, loads->loads[l].seconds);
-    }
-    if (loads->unit_count > 0)
-        qsort(ranks, loads->unit_count, sizeof(*ranks), compare_ranks);
-    return ranks;
-}
-
 static void take_out(struct balance *balance, uint32_t unit)
 {
-    if (balance->round[unit] != NO_ROUND)
-        add_unit(balance, unit, balance->round[unit], -1);
-    balance->round[unit] = NO_ROUND;
+    if (balance->dealt.round[unit] != NO_ROUND)
+        add_unit(balance, unit, balance->dealt.round[unit], -1);
+    balance->dealt.round[unit] = NO_ROUND;
 }
 
 /** Take a unit out, with those of the `behind` stages behind it, and put it where it fits best. False: nowhere. */
 static bool place_unit(struct balance *balance, uint32_t unit, uint32_t behind, int squarings)
 {
-    uint32_t stride = chunk_stride(&balance->loads->units[unit].chunking);
+    uint32_t stride = chunk_stride(&balance->dealt.loads->units[unit].chunking);
     for (uint32_t s = 0; s <= behind; s++)
         take_out(balance, unit + s * stride);
     uint32_t round = best_round(balance, unit, behind, squarings);
     for (uint32_t s = 0; s <= behind && round != NO_ROUND; s++) {
-        balance->round[unit + s * stride] = round + s * balance->depth;
-        add_unit(balance, unit + s * stride, round + s * balance->depth, 1);
+        balance->dealt.round[unit + s * stride] = round + s * balance->dealt.depth;
+        add_unit(balance, unit + s * stride, round + s * balance->dealt.depth, 1);
     }
     return round != NO_ROUND;
 }
@@ -263,8 +157,8 @@ static bool place_unit(struct balance *balance, uint32_t unit, uint32_t behind, 
 /** One pass over all units. False when one fits nowhere. */
 static bool run_pass(struct balance *balance, const struct rank *order, int squarings, bool lockstep)
 {
-    for (uint32_t i = 0; i < balance->loads->unit_count; i++) {
-        uint32_t behind = lockstep ? balance->loads->units[order[i].unit].chunking.stages - 1 : 0;
+    for (uint32_t i = 0; i < balance->dealt.loads->unit_count; i++) {
+        uint32_t behind = lockstep ? balance->dealt.loads->units[order[i].unit].chunking.stages - 1 : 0;
         if ((!lockstep || order[i].stage == 0) && !place_unit(balance, order[i].unit, behind, squarings))
             return false;
     }
@@ -273,14 +167,13 @@ static bool run_pass(struct balance *balance, const struct rank *order, int squa
 
 static bool spread(struct arena *arena, struct balance *balance, const struct rank *order)
 {
-    const struct loads *loads = balance->loads;
-    double work = (double)loads->begin[loads->unit_count] * balance->rounds;
-    balance->level = ARENA_NEW(arena, double, (size_t)loads->port_count * balance->rounds);
-    balance->used = ARENA_NEW(arena, uint64_t, (size_t)loads->port_count / PORT_KINDS * balance->rounds);
-    balance->score = ARENA_NEW(arena, double, balance->rounds);
-    balance->round = ARENA_NEW(arena, uint32_t, loads->unit_count);
-    balance->scale = loads->busiest_seconds > 0 ? balance->rounds / loads->busiest_seconds : 1;
-    memset(balance->round, 0xff, loads->unit_count * sizeof(uint32_t));
+    const struct loads *loads = balance->dealt.loads;
+    double work = (double)loads->begin[loads->unit_count] * balance->dealt.rounds;
+    balance->level = ARENA_NEW(arena, double, (size_t)loads->port_count * balance->dealt.rounds);
+    balance->used = ARENA_NEW(arena, uint64_t, (size_t)loads->port_count / PORT_KINDS * balance->dealt.rounds);
+    balance->score = ARENA_NEW(arena, double, balance->dealt.rounds);
+    dealt_clear(arena, &balance->dealt);
+    balance->scale = loads->busiest_seconds > 0 ? balance->dealt.rounds / loads->busiest_seconds : 1;
     for (size_t pass = 0; pass < PASS_COUNT; pass++) {
         if (pass > 0 && (balance->quick || work > (pass > 1 ? WORK_OF_LAST : WORK_PER_PASS)))
             break;
@@ -328,28 +221,20 @@ static double *find_places(struct arena *arena, const struct problem *problem, c
     return place;
 }
 
-static uint32_t most_stages(const struct problem *problem)
-{
-    uint32_t most = 1;
-    for (uint32_t j = 0; j < problem->job_count; j++)
-        most = problem->jobs[j].stages > most ? problem->jobs[j].stages : most;
-    return most;
-}
-
 /**
  * Rounds to begin with: enough for the staging, and about as many as make the packs before the first round, the
  * unpacks behind the last one, and what is still to be sent on in the last ones, cost what the rounds themselves do.
  */
 static uint32_t least_rounds(const struct balance *balance)
 {
-    const struct problem *problem = balance->problem;
-    const struct loads *loads = balance->loads;
+    const struct problem *problem = balance->dealt.problem;
+    const struct loads *loads = balance->dealt.loads;
     const struct cfg_cluster *cluster = problem->route->world->cluster;
     double wanted = 1, round_seconds = cluster->round_seconds + loads->most_messages * cluster->message_seconds;
     wanted = round_seconds > 0
-                 ? floor(sqrt((loads->copy_seconds + balance->depth * loads->later_seconds) / round_seconds))
+                 ? floor(sqrt((loads->copy_seconds + balance->dealt.depth * loads->later_seconds) / round_seconds))
                  : ROUNDS_OF_NO_COST;
-    wanted = fmin(wanted, fmax(loads->unit_count, 1)) + (most_stages(problem) - 1) * balance->depth;
+    wanted = fmin(wanted, fmax(loads->unit_count, 1)) + (dealt_most_stages(problem) - 1) * balance->dealt.depth;
     for (uint32_t d = 0; d < problem->route->world->device_count; d++) {
         if (loads->staged[d] > 0)
             wanted = fmax(wanted, ceil(1.02 * (double)loads->staged[d] / (double)balance->limit[d]));
@@ -357,67 +242,11 @@ static uint32_t least_rounds(const struct balance *balance)
     return wanted < 1 ? 1 : wanted > MOST_ROUNDS ? MOST_ROUNDS : (uint32_t)wanted;
 }
 
-/** Whether something must wait for rounds to pass: rounds without units count then. */
-static bool rounds_pass(const struct problem *problem)
-{
-    for (uint32_t j = 0; j < problem->job_count; j++) {
-        if (problem->jobs[j].reads_new || problem->jobs[j].stages > 1)
-            return true;
-    }
-    return false;
-}
-
-/** Units by round; rounds without any are left out, unless a job waits for them to pass. */
-static void list_rounds(struct arena *arena, const struct balance *balance, struct rounds *rounds)
-{
-    const struct loads *loads = balance->loads;
-    uint32_t *count = ARENA_NEW(arena, uint32_t, balance->rounds + 1);
-    uint32_t *number = ARENA_NEW(arena, uint32_t, balance->rounds);
-    bool keep = rounds_pass(balance->problem);
-    for (uint32_t u = 0; u < loads->unit_count; u++)
-        count[balance->round[u]]++;
-    rounds->round_begin = ARENA_NEW(arena, uint32_t, balance->rounds + 2);
-    for (uint32_t t = 0; t < balance->rounds; t++) {
-        number[t] = rounds->round_count;
-        if (count[t] > 0 || (keep && rounds->round_count > 0)) {
-            rounds->round_begin[rounds->round_count + 1] = rounds->round_begin[rounds->round_count] + count[t];
-            rounds->round_count++;
-        }
-    }
-    while (rounds->round_count > 0 &&
-           rounds->round_begin[rounds->round_count] == rounds->round_begin[rounds->round_count - 1])
-        rounds->round_count--;
-    /* pads of kept buffers are zeroed, and old ones freed, in some round */
-    if (rounds->round_count == 0 && (balance->problem->fills_kept || balance->problem->frees_unread))
-        rounds->round_count = 1;
-    uint32_t *next = ARENA_NEW(arena, uint32_t, balance->rounds + 1);
-    memcpy(next, rounds->round_begin, (rounds->round_count + 1) * sizeof(*next));
-    rounds->units = ARENA_NEW(arena, struct unit, loads->unit_count);
-    rounds->unit_count = loads->unit_count;
-    for (uint32_t u = 0; u < loads->unit_count; u++)
-        rounds->units[next[number[balance->round[u]]]++] = loads->units[u];
-}
-
-static void list_order(struct arena *arena, struct balance *balance)
-{
-    const struct problem *problem = balance->problem;
-    balance->first_unit = ARENA_NEW(arena, uint32_t, problem->job_count);
-    balance->follower = ARENA_NEW(arena, uint32_t, problem->job_count);
-    for (uint32_t u = balance->loads->unit_count; u-- > 0;)
-        balance->first_unit[balance->loads->units[u].job] = u;
-    for (uint32_t j = 0; j < problem->job_count; j++)
-        balance->follower[j] = JOB_NONE;
-    for (uint32_t j = 0; j < problem->job_count; j++) {
-        if (problem->jobs[j].after != JOB_NONE)
-            balance->follower[problem->jobs[j].after] = j;
-    }
-}
-
 static void find_limits(struct arena *arena, struct balance *balance, const struct balance_options *options)
 {
-    uint32_t devices = balance->problem->route->world->device_count;
+    uint32_t devices = balance->dealt.problem->route->world->device_count;
     balance->limit = ARENA_NEW(arena, uint64_t, devices);
-    rounds_least_slots(arena, balance->problem, options->chunk_bytes, balance->limit);
+    rounds_least_slots(arena, balance->dealt.problem, options->chunk_bytes, balance->limit);
     for (uint32_t d = 0; d < devices; d++)
         balance->limit[d] = balance->limit[d] > options->slot_bytes ? balance->limit[d] : options->slot_bytes;
 }
@@ -436,7 +265,7 @@ static void try_rounds(struct arena *scratch, void *context)
     struct try_work *work = context;
     work->done = spread(scratch, work->balance, work->order);
     if (work->done)
-        list_rounds(work->out, work->balance, work->rounds);
+        dealt_list_rounds(work->out, &work->balance->dealt, work->rounds);
 }
 
 struct build_work {
@@ -450,13 +279,13 @@ struct build_work {
 /** Chunks so small that a device has several in a round: of what is sent on, all stages of a chunk must fit in. */
 static uint64_t fine_chunk(const struct balance *balance, uint64_t chunk_bytes)
 {
-    const struct loads *loads = balance->loads;
+    const struct loads *loads = balance->dealt.loads;
     uint64_t staged = 0;
-    for (uint32_t d = 0; d < balance->problem->route->world->device_count; d++)
+    for (uint32_t d = 0; d < balance->dealt.problem->route->world->device_count; d++)
         staged = loads->staged[d] > staged ? loads->staged[d] : staged;
-    uint64_t chunks = loads->unit_count / balance->rounds < FEW_UNITS ? MOST_CHUNKS : CHUNKS_PER_ROUND;
-    uint64_t fine = staged / balance->rounds / chunks + 1;
-    if (most_stages(balance->problem) == 1 || fine >= chunk_bytes)
+    uint64_t chunks = loads->unit_count / balance->dealt.rounds < FEW_UNITS ? MOST_CHUNKS : CHUNKS_PER_ROUND;
+    uint64_t fine = staged / balance->dealt.rounds / chunks + 1;
+    if (dealt_most_stages(balance->dealt.problem) == 1 || fine >= chunk_bytes)
         return chunk_bytes;
     uint64_t least = (uint64_t)((double)chunk_bytes * (double)loads->load_count / MOST_LOADS) + 1;
     return least >= chunk_bytes ? chunk_bytes : fine > least ? fine : least;
@@ -467,29 +296,27 @@ static void build(struct arena *scratch, void *context)
     struct build_work *work = context;
     struct balance_options options = *work->options;
     const struct loads *loads = loads_build_few(scratch, work->problem, options.chunk_bytes, NULL);
-    struct balance balance = {.problem = work->problem,
-                              .loads = loads,
+    struct balance balance = {.dealt = {.problem = work->problem, .loads = loads, .depth = options.depth},
                               .ordered = !options.hold_old,
-                              .quick = options.quick,
-                              .depth = options.depth};
+                              .quick = options.quick};
     find_limits(scratch, &balance, &options);
-    balance.rounds = least_rounds(&balance) * (options.hold_old ? 1 : options.round_factor);
+    balance.dealt.rounds = least_rounds(&balance) * (options.hold_old ? 1 : options.round_factor);
     uint64_t chunk_bytes = fine_chunk(&balance, options.chunk_bytes);
     if ((double)chunk_bytes < WORTH_CUTTING * (double)options.chunk_bytes) {
         options.chunk_bytes = chunk_bytes;
-        balance.loads = loads_build_few(scratch, work->problem, chunk_bytes, loads);
+        balance.dealt.loads = loads_build_few(scratch, work->problem, chunk_bytes, loads);
         find_limits(scratch, &balance, &options);
     }
-    list_order(scratch, &balance);
-    balance.place = find_places(scratch, work->problem, balance.loads);
+    dealt_list_order(scratch, &balance.dealt);
+    balance.place = find_places(scratch, work->problem, balance.dealt.loads);
     struct rounds rounds = {.depth = options.depth, .hold_old = options.hold_old};
     struct try_work attempt = {.out = work->out,
                                .balance = &balance,
-                               .order = largest_first(scratch, work->problem, balance.loads),
+                               .order = dealt_largest_first(scratch, &balance.dealt),
                                .rounds = &rounds};
-    for (int i = 0; i < ROUND_TRIES && balance.rounds <= MOST_ROUNDS && !attempt.done; i++) {
+    for (int i = 0; i < ROUND_TRIES && balance.dealt.rounds <= MOST_ROUNDS && !attempt.done; i++) {
         arena_with_scratch(scratch, try_rounds, &attempt);
-        balance.rounds += 1 + balance.rounds / 16;
+        balance.dealt.rounds += 1 + balance.dealt.rounds / 16;
     }
     work->done = attempt.done;
     *work->rounds = rounds;

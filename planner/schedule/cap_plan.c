@@ -12,10 +12,13 @@
 #define MOST_LANES       1000
 #define CHUNKS_PER_SLOT  32
 #define MOST_CHUNKS      200000
-#define ROUND_TRIES      4
-#define MOST_WORK        4e9  /* loads times rounds, over all tries: what takes longer is left to other strategies */
+#define MOST_WORK        2e9  /* loads times rounds, over all tries: what takes longer is left to other strategies */
+#define MOST_WORK_HELD   4e8  /* the same where all that is old may be held: other strategies do well then */
 #define MOST_WORK_STAGED 4e8  /* the same where some of it is sent on: that takes longer */
-#define MORE_STAGED      0.15 /* of the rounds: what is sent on is uneven, and one try is what there is time for */
+#define ROUND_TRIES      4    /* each with twice as many more than the last */
+#define MORE_ROUNDS      0.04 /* of the rounds that the staging needs: chunks have some room to be even */
+#define MORE_STAGED      0.15 /* the same where some is sent on, which is uneven; one try is what there is time for */
+#define HIDDEN           0.5  /* packs are beside groups that take twice as long */
 #define MOST_COLUMNS     6000 /* of a program: lanes times slices */
 
 /** Every lane at its own even pace from begin to end, its jobs in order. */
@@ -89,9 +92,39 @@ struct search {
     const struct cap_plan_options *options;
     struct rounds *rounds; /* the fastest so far */
     double seconds, work;
+    uint64_t over;              /* the least that any rounds of this slot were over the cap; UINT64_MAX: none were */
     bool found, solved, staged; /* staged: some of it is sent on */
     enum lp_status status;      /* of the last program; LP_ABSENT: none */
 };
+
+/** Without packs and unpacks, where those of no device take long: they follow what is sent and received. */
+static const struct loads *without_packs(struct arena *arena, const struct loads *all)
+{
+    struct loads *loads = ARENA_NEW(arena, struct loads, 1);
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < all->port_count; p++) {
+        bool packs = p % PORT_KINDS == PORT_PACK || p % PORT_KINDS == PORT_UNPACK;
+        if (packs && all->total[p] > HIDDEN * all->busiest_seconds)
+            return all;
+    }
+    *loads = *all;
+    loads->begin = ARENA_NEW(arena, uint32_t, (size_t)all->unit_count + 1);
+    loads->loads = ARENA_NEW(arena, struct load, all->begin[all->unit_count]);
+    for (uint32_t u = 0; u < all->unit_count; u++) {
+        for (uint32_t l = all->begin[u]; l < all->begin[u + 1]; l++) {
+            uint32_t kind = all->loads[l].port % PORT_KINDS;
+            if (kind != PORT_PACK && kind != PORT_UNPACK)
+                loads->loads[count++] = all->loads[l];
+        }
+        loads->begin[u + 1] = count;
+    }
+    return loads;
+}
+
+static double most_work(const struct search *search)
+{
+    return search->options->hold_old ? MOST_WORK_HELD : search->staged ? MOST_WORK_STAGED : MOST_WORK;
+}
 
 /** One slot size: a few more rounds than the staging needs leave the chunks some room to be even. */
 static bool try_slot(struct search *search, const struct cap_rounds_options *from)
@@ -100,33 +133,27 @@ static bool try_slot(struct search *search, const struct cap_rounds_options *fro
     uint64_t most = 0;
     for (uint32_t d = 0; d < problem->route->world->device_count; d++)
         most = from->loads->staged[d] > most ? from->loads->staged[d] : most;
-    double rounds = fmax((double)most / (double)from->slot_bytes, 1);
-    for (int i = search->staged ? ROUND_TRIES - 1 : 0; i < ROUND_TRIES; i++) {
+    double rounds = fmax((double)most / (double)from->slot_bytes, 1), step = search->staged ? MORE_STAGED : MORE_ROUNDS;
+    for (int i = 0; i < (search->staged ? 1 : ROUND_TRIES); i++) {
         struct cap_rounds_options options = *from;
         struct rounds made;
-        options.rounds = (uint32_t)ceil(rounds * (1 + (search->staged ? MORE_STAGED : 0.05 * (1 << i))));
-        if (i + 1 == ROUND_TRIES)
-            options.weighed = NULL;
+        uint64_t over;
+        options.rounds = (uint32_t)ceil(rounds * (1 + step));
+        step *= 2;
         search->work += (double)from->loads->begin[from->loads->unit_count] * options.rounds;
-        if (search->work > (search->staged ? MOST_WORK_STAGED : MOST_WORK))
+        if (search->work > most_work(search))
             return false;
-        if (!cap_rounds_build(search->out, problem, &options, &made))
+        enum cap_rounds_status status = cap_rounds_build(search->out, problem, &options, &made, &over);
+        if (status == CAP_ROUNDS_OVER_SLOT)
             continue;
-        if (peak_of_rounds(search->out, problem, &made) > search->options->cap)
+        search->over = status == CAP_ROUNDS_OVER_CAP && over < search->over ? over : search->over;
+        if (status == CAP_ROUNDS_OVER_CAP || peak_of_rounds(search->out, problem, &made) > search->options->cap)
             return false; /* more rounds do not mend it */
         search->seconds = estimate_seconds(search->out, problem, &made);
         *search->rounds = made;
         return true;
     }
     return false;
-}
-
-static bool *first_of_classes(struct arena *arena, const struct problem *problem, const struct lanes *classes)
-{
-    bool *weighed = ARENA_NEW(arena, bool, problem->route->world->device_count);
-    for (uint32_t c = 0; c < classes->class_count; c++)
-        weighed[classes->class_device[c]] = true;
-    return weighed;
 }
 
 /** Slices that are tried: few leave room for even rounds, many meet tighter caps. */
@@ -170,24 +197,34 @@ static uint64_t least_chunk(const struct problem *problem)
     return traffic / MOST_CHUNKS + 1;
 }
 
+/** A half of it, or what the rounds of this one were over the cap less, and a little for what that makes uneven. */
+static uint64_t next_slot(const struct search *search, uint64_t slot)
+{
+    uint64_t less = search->over < slot ? search->over / 2 + slot / CHUNKS_PER_SLOT : slot;
+    return less < slot / 2 ? slot - less : slot / 2;
+}
+
 static void search_slots(struct arena *scratch, void *context)
 {
     struct search *search = context;
     const struct problem *problem = search->problem;
     const struct lanes *classes = lanes_build(scratch, problem, MOST_LANES);
-    struct cap_rounds_options options = {.depth = 2, .weighed = first_of_classes(scratch, problem, classes)};
+    struct cap_rounds_options options = {.depth = 2, .hold_old = search->options->hold_old};
     uint64_t least = least_chunk(problem);
     const struct span *even = even_spans(scratch, problem, classes);
-    for (uint64_t slot = problem->staging / 2; slot >= search->options->least_slot && slot > 0; slot /= 2) {
+    for (uint64_t slot = problem->staging / 2; slot >= search->options->least_slot && slot > 0;
+         slot = next_slot(search, slot)) {
         uint64_t chunk = slot / CHUNKS_PER_SLOT;
         if (problem->peak_lower_bound + slot > search->options->cap && slot / 2 >= search->options->least_slot)
             continue;
         options.slot_bytes = slot;
-        options.spans = even;
-        options.loads = loads_build(scratch, problem, chunk > least ? chunk : least);
-        search->found =
-            try_slot(search, &options) || (!search->staged && try_solved(scratch, search, classes, &options));
-        if (search->found || search->work > MOST_WORK)
+        search->over = UINT64_MAX;
+        options.spans = options.hold_old ? NULL : even;
+        struct loads *loads = loads_build_few(scratch, problem, chunk > least ? chunk : least, NULL);
+        options.loads = search->staged ? loads : without_packs(scratch, loads);
+        search->found = try_slot(search, &options) || (!search->staged && !options.hold_old && search->over >= slot &&
+                                                       try_solved(scratch, search, classes, &options));
+        if (search->found || search->work > MOST_WORK || options.hold_old)
             break;
     }
 }

@@ -15,6 +15,7 @@
 struct cap_plan_options {
     uint64_t cap;
     uint64_t least_slot; /* a smaller one cannot take every chunk */
+    bool hold_old;       /* every old buffer lives to the end */
     double seconds;      /* stop solvers by the clock; 0: do not */
 };
 

@@ -4,9 +4,10 @@
 
 /**
  * Rounds from a span of time for every job: its chunks go to the rounds of its span, each where the busiest port of
- * the round rises least, messages counted. What a job holds it holds for its span, so the spans alone decide the
- * memory, and within them any chunk may move. What is sent on goes later than what brings it, by
- * depth rounds for each stage.
+ * the round rises least, messages counted. Then jobs, and single chunks, are taken out and put where they fit better,
+ * which for a job may be outside its span: each byte over the cap costs more than any unevenness. Where all that is old
+ * is held to the end, there are no spans, and any chunk may go anywhere. What is sent on goes later than what brings
+ * it, by depth rounds for each stage.
  */
 
 #include "schedule/loads.h"
@@ -19,15 +20,21 @@ struct span {
 struct cap_rounds_options {
     uint32_t depth;            /* staging slots */
     uint32_t rounds;           /* wanted; as many more as the staging needs */
-    uint32_t reach;            /* rounds by which a chunk may leave its job's span */
+    bool hold_old;             /* every old buffer lives to the end of the last round */
     uint64_t slot_bytes;       /* size of a staging slot; a device's own largest chunk may exceed it */
-    const struct loads *loads; /* of the chunks */
-    const struct span *spans;  /* by job */
-    const bool *weighed;       /* by device: those that stand for all; NULL: each for itself */
+    const struct loads *loads; /* of the chunks; those of devices that are like others may be missing */
+    const struct span *spans;  /* by job; not with hold_old */
 };
 
-/** @return false when some round would need more staging than its slot */
-bool cap_rounds_build(struct arena *arena, const struct problem *problem, const struct cap_rounds_options *options,
-                      struct rounds *rounds_out);
+enum cap_rounds_status {
+    CAP_ROUNDS_DONE,
+    CAP_ROUNDS_OVER_SLOT, /* some round needs more staging than its slot: more rounds may mend it */
+    CAP_ROUNDS_OVER_CAP   /* some device needs more than the cap */
+};
+
+/** @param over_out  the most bytes that a device is over the cap in any round */
+enum cap_rounds_status cap_rounds_build(struct arena *arena, const struct problem *problem,
+                                        const struct cap_rounds_options *options, struct rounds *rounds_out,
+                                        uint64_t *over_out);
 
 #endif

@@ -449,11 +449,12 @@ static bool is_better(const struct found *a, const struct found *b)
     return a->seconds < b->seconds;
 }
 
-/** Rounds lane by lane. */
-static struct found find_lanes(struct arena *arena, const struct common *common)
+/** Rounds lane by lane; where all that is old is held, lanes have no order. */
+static struct found find_lanes(struct arena *arena, const struct common *common, bool hold_old)
 {
     const struct problem *problem = common->problem;
-    const struct cap_plan_options options = {.cap = problem->cap, .least_slot = common->largest_least_slot};
+    const struct cap_plan_options options = {
+        .cap = problem->cap, .least_slot = common->largest_least_slot, .hold_old = hold_old};
     struct found lanes = {.schedule = {.problem = problem, .least_cap = common->least_cap}};
     struct cap_plan_result result = {.status = LP_ABSENT};
     /* as of other strategies: not where only this cap makes it so frugal */
@@ -462,7 +463,7 @@ static struct found find_lanes(struct arena *arena, const struct common *common)
         return lanes;
     lanes.seconds = result.seconds;
     lanes.schedule.rounds = result.rounds;
-    lanes.schedule.method = result.solved ? "lp" : "lanes";
+    lanes.schedule.method = result.solved ? "lp" : hold_old ? "lanes-hold" : "lanes";
     lanes.schedule.solver = result.solved ? lp_solver_name() : NULL;
     lanes.schedule.solver_status = lp_status_text(result.status);
     return lanes;
@@ -470,6 +471,9 @@ static struct found find_lanes(struct arena *arena, const struct common *common)
 
 /** Pieces of a route with relays beyond which lanes take too long. */
 #define MOST_RELAYED_PIECES 200000u
+
+/** Pieces beyond which those that hold the old side take too long, where others that do are good. */
+#define MOST_HELD_PIECES 200000u
 
 /** Whether all that is old may be held to the end. */
 static bool may_hold(const struct common *common)
@@ -496,7 +500,7 @@ static struct found find_relayed(struct arena *arena, struct common *common, con
     struct found best = find_fastest(arena, &other), lanes = {0};
     common->looked_at += other.looked_at; /* for the direct route, which comes last */
     if (!other.quick && !may_hold(&other) && count_job_pieces(relayed) <= MOST_RELAYED_PIECES)
-        lanes = find_lanes(arena, &other);
+        lanes = find_lanes(arena, &other, false);
     return is_better(&best, &lanes) ? best : lanes;
 }
 
@@ -536,10 +540,10 @@ static enum shunt_status choose(struct arena *arena, struct common *common, cons
         struct found direct = find_fastest(arena, common);
         best = is_better(&best, &direct) ? best : direct;
     }
-    bool lanes_may = best.schedule.method == NULL || !best.schedule.rounds.hold_old;
-    if (!common->quick && lanes_may &&
+    bool holds = best.schedule.method != NULL && best.schedule.rounds.hold_old;
+    if (!common->quick && (!holds || problem->piece_count <= MOST_HELD_PIECES) &&
         (best.schedule.method == NULL || best.seconds > estimate_least_seconds(arena, problem))) {
-        struct found lanes = find_lanes(arena, common);
+        struct found lanes = find_lanes(arena, common, holds);
         best = is_better(&best, &lanes) ? best : lanes;
     }
     polish(arena, common, &best);

@@ -78,7 +78,8 @@ static const struct {
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp4pp4", "a100", 20, 1.05, 1.01},
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp4pp4", "a100", 20, 1.02, 1.01},
     {"gpt3-6.7b-8-tp4pp2", "gpt3-6.7b-16-tp8pp2", "a100", 20, 1.05, 1.02},
-    {"llama-2-7b-16-dp16", "llama-2-7b-16-tp4dp4", "a800", 60, 1.05, 1.25},
+    {"llama-2-7b-16-dp16", "llama-2-7b-16-tp4dp4", "a800", 60, 1.05, 1.15},
+    {"llama-2-7b-16-dp16", "llama-2-7b-16-tp4dp4", "a800", 60, 1.02, 1.2},
     {"llama-2-7b-16-tp4pp2dp2", "llama-2-7b-16-dp16", "a800", 600, 1.25, 1.3, .relayed = true},
 };
 
