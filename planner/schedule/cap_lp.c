@@ -207,6 +207,12 @@ static void take_shares(struct arena *arena, const struct builder *builder, cons
         result->begin[e] /= result->begin[builder->slices];
 }
 
+static int most_iterations(const struct builder *builder)
+{
+    double most = builder->input->work / lp_column_count(builder->lp) + 1;
+    return builder->input->work > 0 && most < MOST_ITERATIONS ? (int)most : MOST_ITERATIONS;
+}
+
 struct cap_lp_result cap_lp_solve(struct arena *arena, const struct cap_lp_input *input)
 {
     struct builder builder = {.input = input,
@@ -219,9 +225,10 @@ struct cap_lp_result cap_lp_solve(struct arena *arena, const struct cap_lp_input
     if (input->mode == CAP_LP_TIME)
         add_ports(arena, &builder);
     add_memory(&builder);
-    const struct lp_options options = {.iterations = MOST_ITERATIONS, .seconds = input->seconds};
+    const struct lp_options options = {.iterations = most_iterations(&builder), .seconds = input->seconds};
     const struct lp_result solved = lp_solve(builder.lp, &options);
-    struct cap_lp_result result = {.status = solved.status};
+    struct cap_lp_result result = {.status = solved.status,
+                                   .work = (double)solved.iterations * lp_column_count(builder.lp)};
     if (solved.status != LP_OPTIMAL)
         return result;
     take_shares(arena, &builder, &solved, &result);

@@ -29,6 +29,7 @@ struct cap_lp_input {
     uint32_t slices;
     uint64_t room; /* for buffers on each device: the cap less reserve, transport and staging */
     enum cap_lp_mode mode;
+    double work;    /* stop the solver when it has done so much, as in the result; 0: when it has lasted very long */
     double seconds; /* stop the solver by the clock; 0: do not */
 };
 
@@ -38,6 +39,7 @@ struct cap_lp_result {
     double *begin;     /* by slice, and one more: 0 to 1, the time at which it begins */
     double room;       /* CAP_LP_CAP: the least room, proved */
     uint64_t *lacking; /* CAP_LP_ELASTIC: by class of devices, bytes */
+    double work;       /* iterations times columns */
 };
 
 struct cap_lp_result cap_lp_solve(struct arena *arena, const struct cap_lp_input *input);

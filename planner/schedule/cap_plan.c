@@ -19,6 +19,7 @@
 #define MORE_ROUNDS      0.04 /* of the rounds that the staging needs: chunks have some room to be even */
 #define MORE_STAGED      0.15 /* the same where some is sent on, which is uneven; one try is what there is time for */
 #define HIDDEN           0.5  /* packs are beside groups that take twice as long */
+#define WORK_OF_LP       200  /* loads times rounds in the time of a simplex iteration, by its columns */
 #define MOST_COLUMNS     6000 /* of a program: lanes times slices */
 
 /** Every lane at its own even pace from begin to end, its jobs in order. */
@@ -172,11 +173,13 @@ static bool try_solved(struct arena *scratch, struct search *search, const struc
                                            .slices = slice_counts[i],
                                            .room = search->options->cap > taken ? search->options->cap - taken : 0,
                                            .mode = CAP_LP_TIME,
+                                           .work = (most_work(search) - search->work) / WORK_OF_LP,
                                            .seconds = search->options->seconds};
-        if ((uint64_t)classes->lane_count * slice_counts[i] > MOST_COLUMNS)
+        if ((uint64_t)classes->lane_count * slice_counts[i] > MOST_COLUMNS || search->work >= most_work(search))
             return false;
         const struct cap_lp_result solved = cap_lp_solve(scratch, &input);
         search->status = solved.status;
+        search->work += solved.work * WORK_OF_LP;
         if (solved.status != LP_OPTIMAL)
             continue;
         struct cap_rounds_options options = *from;
