@@ -13,26 +13,11 @@
 
 #include "transport/star_internal.h"
 
-#define STAR_ADDRESSES 16u
-#define TRY_SECONDS    3.0 /* for one address */
-
-/** What device 0 leaves at the meeting. */
-struct star_address {
-    uint32_t magic, count;
-    uint64_t cookie; /* who does not know it is a stranger */
-    uint16_t port;   /* network byte order, like the rest */
-    struct {
-        uint16_t family;
-        uint8_t bytes[16];
-        uint32_t scope;
-    } list[STAR_ADDRESSES];
-};
-
-/** First record of each connection. */
-struct star_hello {
-    uint64_t cookie;
-    uint32_t device, hellos_crc;
-};
+#define TRY_SECONDS   3.0 /* for one address */
+#define HELLO_SECONDS 2.0 /* from a call to its hello */
+#define STAR_CALLERS  64u
+#define KEEP_SECONDS  10
+#define KEEP_PROBES   3
 
 static enum shunt_status fail_errno(struct shunt_err *err, const char *what)
 {
@@ -134,43 +119,106 @@ static enum shunt_status listen_here(struct star *star, struct star_address *add
     return SHUNT_OK;
 }
 
-/* Somebody has called. Who does not say the cookie is not heard of again. */
-static enum shunt_status greet(struct star *star, int fd, const struct deadline *deadline, struct shunt_err *err)
-{
-    struct link link = {.fd = fd, .last = &link.first};
-    struct star_hello hello;
-    while (link.fd >= 0 && link.first == NULL && !deadline_passed(deadline)) {
-        struct pollfd polled = {.fd = fd, .events = POLLIN};
-        poll(&polled, 1, 20);
-        star_read_link(star, &link);
-    }
-    bool whole = link.fd >= 0 && link.first != NULL && link.first->head.bytes == sizeof(hello);
-    if (whole)
-        memcpy(&hello, link.first->bytes, sizeof(hello));
-    free(link.first);
-    free(link.coming);
-    if (!whole || hello.cookie != star->cookie || hello.device == 0 || hello.device >= star->members->size ||
-        star->links[hello.device].fd >= 0) {
-        if (link.fd >= 0)
-            close(link.fd);
-        return SHUNT_OK;
-    }
-    star->links[hello.device].fd = fd;
-    if (hello.hellos_crc != star->hellos_crc)
-        return shunt_fail(err, SHUNT_ERR_MISMATCH,
-                          "device %u has met other processes than this one: records of an earlier run at the meeting?",
-                          hello.device);
-    return SHUNT_OK;
-}
+/* Who has called and not said the cookie yet. */
+struct caller {
+    int fd;
+    size_t have;
+    struct {
+        struct record_head head;
+        struct star_hello hello;
+    } said;
+    struct deadline deadline;
+};
+
+struct callers {
+    struct caller list[STAR_CALLERS];
+    struct pollfd polled[STAR_CALLERS + 1]; /* and the port */
+    uint32_t count;
+};
 
 static void tune(int fd)
 {
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* for a machine that is gone without a word */
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1}, /* the rest is for a machine that is gone without a word */
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_SECONDS},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_SECONDS},
+        {IPPROTO_TCP, TCP_KEEPCNT, KEEP_PROBES},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-static enum shunt_status accept_all(struct star *star, const struct deadline *deadline, struct shunt_err *err)
+/* @return whether it is a member that was missing: its connection is kept */
+static bool is_member(const struct star *star, const struct caller *caller)
+{
+    const struct record_head *head = &caller->said.head;
+    const struct star_hello *hello = &caller->said.hello;
+    return head->magic == STAR_MAGIC && head->kind == RECORD_HELLO && head->bytes == sizeof(*hello) &&
+           hello->cookie == star->cookie && hello->device != 0 && hello->device < star->members->size &&
+           star->links[hello->device].fd < 0;
+}
+
+/* Takes in what a caller says: nothing but a hello. @return whether there is more to hear */
+static bool hear(struct star *star, struct caller *caller, enum shunt_status *st, struct shunt_err *err)
+{
+    ssize_t n = recv(caller->fd, (char *)&caller->said + caller->have, sizeof(caller->said) - caller->have, 0);
+    bool later = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    caller->have += n > 0 ? (size_t)n : 0;
+    if ((later || n > 0) && caller->have < sizeof(caller->said) && !deadline_passed(&caller->deadline))
+        return true;
+    if (caller->have < sizeof(caller->said) || !is_member(star, caller)) {
+        close(caller->fd);
+        return false;
+    }
+    star->links[caller->said.hello.device].fd = caller->fd;
+    if (caller->said.hello.hellos_crc != star->hellos_crc)
+        *st = shunt_fail(err, SHUNT_ERR_MISMATCH,
+                         "device %u has met other processes than this one: records of an earlier run at the meeting?",
+                         caller->said.hello.device);
+    return false;
+}
+
+/* One more caller, if somebody calls and there is room to listen to them. */
+static enum shunt_status take_call(struct star *star, struct callers *callers, struct shunt_err *err)
+{
+    if (callers->count == STAR_CALLERS)
+        return SHUNT_OK;
+    int fd = accept4(star->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        return fail_errno(err, "accept"); /* all else is about a caller that is gone */
+    if (fd < 0)
+        return SHUNT_OK;
+    tune(fd);
+    callers->list[callers->count++] = (struct caller){.fd = fd, .deadline = deadline_after(HELLO_SECONDS)};
+    return SHUNT_OK;
+}
+
+static enum shunt_status hear_callers(struct star *star, struct callers *callers, struct shunt_err *err)
+{
+    enum shunt_status st = SHUNT_OK;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < callers->count; i++) {
+        if (st != SHUNT_OK || hear(star, &callers->list[i], &st, err))
+            callers->list[kept++] = callers->list[i];
+    }
+    callers->count = kept;
+    return st;
+}
+
+static void wait_for_calls(struct star *star, struct callers *callers)
+{
+    nfds_t count = callers->count < STAR_CALLERS ? 1 : 0; /* with a full list, those in it have their time first */
+    callers->polled[0] = (struct pollfd){.fd = star->listener, .events = POLLIN};
+    for (uint32_t i = 0; i < callers->count; i++)
+        callers->polled[count++] = (struct pollfd){.fd = callers->list[i].fd, .events = POLLIN};
+    poll(callers->polled, count, 20);
+}
+
+static enum shunt_status listen_to(struct star *star, struct callers *callers, const struct deadline *deadline,
+                                   struct shunt_err *err)
 {
     for (;;) {
         struct waited waited = {0};
@@ -180,12 +228,12 @@ static enum shunt_status accept_all(struct star *star, const struct deadline *de
         }
         if (waited.all == 0)
             return SHUNT_OK;
-        struct pollfd polled = {.fd = star->listener, .events = POLLIN};
-        poll(&polled, 1, 20);
-        int fd = accept4(star->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
-            tune(fd);
-        enum shunt_status st = fd >= 0 ? greet(star, fd, deadline, err) : members_look(star->members, false, err);
+        wait_for_calls(star, callers);
+        enum shunt_status st = take_call(star, callers, err);
+        if (st == SHUNT_OK)
+            st = hear_callers(star, callers, err);
+        if (st == SHUNT_OK)
+            st = members_look(star->members, false, err);
         if (st != SHUNT_OK)
             return st;
         if (deadline_passed(deadline))
@@ -193,41 +241,72 @@ static enum shunt_status accept_all(struct star *star, const struct deadline *de
     }
 }
 
-static int try_address(const struct sockaddr_storage *storage, socklen_t size, const struct deadline *deadline)
+static enum shunt_status accept_all(struct star *star, const struct deadline *deadline, struct shunt_err *err)
+{
+    struct callers *callers = calloc(1, sizeof(*callers));
+    if (callers == NULL)
+        return shunt_fail(err, SHUNT_ERR_NOMEM, "out of memory for callers");
+    enum shunt_status st = listen_to(star, callers, deadline, err);
+    for (uint32_t i = 0; i < callers->count; i++)
+        close(callers->list[i].fd);
+    free(callers);
+    return st;
+}
+
+/* @return the connection, or -1 with *error_out saying why there is none */
+static int try_address(const struct sockaddr_storage *storage, socklen_t size, const struct deadline *deadline,
+                       int *error_out)
 {
     struct deadline own = deadline_after(TRY_SECONDS);
     int fd = open_socket(storage->ss_family), error = 0;
     socklen_t error_size = sizeof(error);
-    if (fd < 0)
-        return -1;
-    if (connect(fd, (const struct sockaddr *)storage, size) == 0)
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)storage, size) == 0)
         return fd;
-    struct pollfd polled = {.fd = fd, .events = POLLOUT};
     error = errno;
-    while (error == EINPROGRESS && !deadline_passed(deadline) && !deadline_passed(&own)) {
+    struct pollfd polled = {.fd = fd, .events = POLLOUT};
+    while (fd >= 0 && error == EINPROGRESS && !deadline_passed(deadline) && !deadline_passed(&own)) {
         if (poll(&polled, 1, 20) <= 0)
             continue;
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size);
         if (error == 0)
             return fd;
     }
-    close(fd);
-    errno = error;
+    *error_out = error == EINPROGRESS ? ETIMEDOUT : error;
+    if (fd >= 0)
+        close(fd);
     return -1;
 }
 
-static int try_all(const struct star *star, const struct star_address *address, const struct deadline *deadline)
+static int try_all(const struct star *star, const struct star_address *address, const struct deadline *deadline,
+                   int *error_out)
 {
     const unsigned char own[16] = {127, 0, 0, 1};
     struct sockaddr_storage storage;
     socklen_t size = make_address(&storage, AF_INET, own, address->port, 0);
-    int fd = star->members->list[0].here ? try_address(&storage, size, deadline) : -1;
+    *error_out = EADDRNOTAVAIL;
+    int fd = star->members->list[0].here ? try_address(&storage, size, deadline, error_out) : -1;
     for (uint32_t i = 0; i < address->count && i < STAR_ADDRESSES && fd < 0; i++) {
         size = make_address(&storage, address->list[i].family, address->list[i].bytes, address->port,
                             address->list[i].scope);
-        fd = try_address(&storage, size, deadline);
+        fd = try_address(&storage, size, deadline, error_out);
     }
     return fd;
+}
+
+static enum shunt_status fail_to_connect(struct star *star, const struct deadline *deadline, int error,
+                                         struct shunt_err *err)
+{
+    char who[160];
+    struct waited waited = {0};
+    enum shunt_status st = members_find_cause(star->members, err);
+    if (st != SHUNT_OK)
+        return st;
+    waited_add(&waited, 0);
+    if (deadline_passed(deadline))
+        return members_time_out(star->members, &waited, deadline->seconds, err);
+    members_print(star->members, 0, who, sizeof(who));
+    star->members->lost_device = 0;
+    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, while connecting to it", who, strerror(error));
 }
 
 enum shunt_status star_call(struct star *star, const struct deadline *deadline, struct shunt_err *err)
@@ -235,7 +314,7 @@ enum shunt_status star_call(struct star *star, const struct deadline *deadline, 
     struct star_address address = {0};
     struct star_hello hello = {.device = star->members->self, .hellos_crc = star->hellos_crc};
     size_t size;
-    char who[160];
+    int error;
     enum shunt_status st =
         meet_get(star->members->meet, MEET_ADDRESS, 0, &address, sizeof(address), &size, deadline, err);
     if (st != SHUNT_OK)
@@ -243,20 +322,14 @@ enum shunt_status star_call(struct star *star, const struct deadline *deadline, 
     if (size != sizeof(address) || address.magic != STAR_MAGIC || address.count > STAR_ADDRESSES)
         return shunt_fail(err, SHUNT_ERR_MISMATCH, "the address record of device 0 is malformed");
     hello.cookie = address.cookie;
-    int fd = try_all(star, &address, deadline);
-    if (fd >= 0) {
-        tune(fd);
-        star->links[0].fd = fd;
-        if (star_send_record(fd, RECORD_HELLO, 0, &hello, sizeof(hello), deadline))
-            return SHUNT_OK;
-    }
-    int error = errno;
-    st = members_find_cause(star->members, err);
-    if (st != SHUNT_OK)
-        return st;
-    members_print(star->members, 0, who, sizeof(who));
-    star->members->lost_device = 0;
-    return shunt_fail(err, SHUNT_ERR_PEER, "%s is lost: %s, while connecting to it", who, strerror(error));
+    int fd = try_all(star, &address, deadline, &error);
+    if (fd < 0)
+        return fail_to_connect(star, deadline, error, err);
+    tune(fd);
+    star->links[0].fd = fd;
+    if (star_send_record(fd, RECORD_HELLO, 0, &hello, sizeof(hello), deadline))
+        return SHUNT_OK;
+    return fail_to_connect(star, deadline, errno, err);
 }
 
 enum shunt_status star_accept(struct star *star, const struct deadline *deadline, struct shunt_err *err)

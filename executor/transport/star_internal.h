@@ -10,12 +10,32 @@
 
 #define STAR_MAGIC UINT32_C(0x54534853)
 
+#define STAR_ADDRESSES 16u
+
 /** RECORD_HERE: device 0 has come to the vote, and its own deadline begins. */
 enum record_kind { RECORD_HELLO = 1, RECORD_GATHER, RECORD_SHARE, RECORD_WORDS, RECORD_HERE };
 
 /** Ahead of each record. */
 struct record_head {
     uint32_t magic, kind, vote, bytes;
+};
+
+/** What device 0 leaves at the meeting. */
+struct star_address {
+    uint32_t magic, count;
+    uint64_t cookie; /* who does not know it is a stranger */
+    uint16_t port;   /* network byte order, like the rest */
+    struct {
+        uint16_t family;
+        uint8_t bytes[16];
+        uint32_t scope;
+    } list[STAR_ADDRESSES];
+};
+
+/** First record of each connection. */
+struct star_hello {
+    uint64_t cookie;
+    uint32_t device, hellos_crc;
 };
 
 struct record {
@@ -47,9 +67,6 @@ struct star {
     uint64_t cookie;
     uint32_t hellos_crc;
 };
-
-/** Take in what has come on one connection. @return whether anything has */
-bool star_read_link(struct star *star, struct link *link);
 
 /** @return false: the other end is gone, or has not taken it in time; errno says which */
 bool star_send_record(int fd, enum record_kind kind, uint32_t vote, const void *bytes, size_t size,

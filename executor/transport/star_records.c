@@ -68,7 +68,7 @@ static void begin_body(struct star *star, struct link *link)
         finish_record(star, link);
 }
 
-bool star_read_link(struct star *star, struct link *link)
+static bool read_link(struct star *star, struct link *link)
 {
     bool moved = false;
     while (link->fd >= 0) {
@@ -110,7 +110,7 @@ bool star_progress(struct star *star)
         if (link->fd < 0 || link->fd != star->polled[at].fd)
             continue;
         if (star->polled[at++].revents != 0)
-            moved = star_read_link(star, link) || moved;
+            moved = read_link(star, link) || moved;
     }
     return moved;
 }
@@ -192,7 +192,7 @@ enum shunt_status star_send_to(struct star *star, uint32_t device, enum record_k
     if (star_send_record(link->fd, kind, star->votes, bytes, size, deadline))
         return SHUNT_OK;
     if (!deadline_passed(deadline)) {
-        star_read_link(star, link); /* its last words */
+        read_link(star, link); /* its last words */
         return star_explain_lost(star, device, err);
     }
     waited_add(&waited, device);
