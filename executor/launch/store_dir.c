@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch/meet.h"
@@ -29,6 +30,8 @@
 #define LOST_NAME        "lost"
 #define JOIN_PREFIX      "join-"
 #define OPEN_TRIES       100
+#define TOUCH_NS         (NS_PER_SECOND / 5)
+#define MOST_AGE         3600.0 /* seconds: what is older tells of another clock */
 
 struct record_head {
     uint32_t magic, rank, bytes, crc32c;
@@ -41,6 +44,10 @@ struct store_dir {
     char dir[1024]; /* its name, for messages */
     char job[200];
     bool old_lost; /* the run had failed before this process came, or an earlier one has */
+
+    /* Life of rank 0, which all others wait for: it touches its first record. */
+    int64_t touched_ns, changed_ns; /* by this machine's clock; 0: not yet */
+    struct timespec seen;
 };
 
 static const char *const key_names[MEET_KEY_COUNT] = {
@@ -177,10 +184,23 @@ static void store_report_lost(struct meet *meet, const struct meet_lost *lost)
     (void)write_record((struct store_dir *)meet, LOST_NAME, lost, sizeof(*lost)); /* the first one wins */
 }
 
+/* One process at most every TOUCH_NS: many that did so would be a load for a shared file system. */
+static void show_life(struct store_dir *store)
+{
+    char name[32];
+    int64_t now = clock_now_ns();
+    if (store->base.rank != 0 || now - store->touched_ns < TOUCH_NS)
+        return;
+    store->touched_ns = now;
+    record_name(name, sizeof(name), MEET_HELLO, 0);
+    (void)utimensat(store->dir_fd, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
 static bool store_get_lost(struct meet *meet, struct meet_lost *lost_out)
 {
-    const struct store_dir *store = (const struct store_dir *)meet;
+    struct store_dir *store = (struct store_dir *)meet;
     struct stat st;
+    show_life(store);
     if (fstatat(store->dir_fd, LOST_NAME, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return false;
     if (read_record(store, LOST_NAME, UINT32_MAX, lost_out, sizeof(*lost_out)) != sizeof(*lost_out) ||
@@ -196,10 +216,24 @@ static bool store_get_lost(struct meet *meet, struct meet_lost *lost_out)
     return true;
 }
 
+/* The clock of a file server may be another: its times are looked at for a change, and alone the first time for more. */
 static double store_silent_seconds(struct meet *meet, uint32_t rank)
 {
-    (void)meet, (void)rank;
-    return -1.0;
+    struct store_dir *store = (struct store_dir *)meet;
+    struct timespec now;
+    struct stat st;
+    char name[32];
+    record_name(name, sizeof(name), MEET_HELLO, 0);
+    if (rank != 0 || fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return -1.0;
+    bool changed = st.st_mtim.tv_sec != store->seen.tv_sec || st.st_mtim.tv_nsec != store->seen.tv_nsec;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double age = (double)(now.tv_sec - st.st_mtim.tv_sec) + (double)(now.tv_nsec - st.st_mtim.tv_nsec) / 1e9;
+    if (changed)
+        store->changed_ns =
+            clock_now_ns() - (store->changed_ns == 0 && age > 0 && age < MOST_AGE ? (int64_t)(age * 1e9) : 0);
+    store->seen = st.st_mtim;
+    return (double)(clock_now_ns() - store->changed_ns) / 1e9;
 }
 
 static void store_beat(struct meet *meet, enum meet_phase phase, uint32_t round)

@@ -119,6 +119,31 @@ static void first_cause_wins(void)
     check_clean();
 }
 
+/* Rank 0 shows life as it looks for causes; of the others nothing is known. */
+static void rank_0_shows_life(void)
+{
+    make_dir();
+    struct meet *a = join(0), *b = join(1);
+    struct shunt_err err = {{0}};
+    CHECK(meet_silent_seconds(b, 0) < 0);
+    CHECK_EQ_U64(a->ops->put(a, MEET_HELLO, "x", 1, &err), SHUNT_OK);
+    CHECK_EQ_U64(meet_poll(a, true, &err), SHUNT_OK);
+    sleep_ns(300 * NS_PER_MS);
+    CHECK(meet_silent_seconds(b, 0) >= 0.25); /* file systems count in ticks of the kernel */
+    for (int i = 0; i < 2; i++) {
+        int64_t begin = clock_now_ns();
+        CHECK_EQ_U64(meet_poll(a, true, &err), SHUNT_OK);
+        double silent = meet_silent_seconds(b, 0), most = (double)(clock_now_ns() - begin) / 1e9 + 0.05;
+        CHECK_MSG(silent >= 0 && silent <= most, "%f of %f s", silent, most);
+        sleep_ns(300 * NS_PER_MS);
+    }
+    CHECK(meet_silent_seconds(b, 0) >= 0.25);
+    CHECK(meet_silent_seconds(b, 1) < 0);
+    meet_close(a);
+    meet_close(b);
+    check_clean();
+}
+
 /* A run that failed before its first record says so to those who are there, and to no later run. */
 static void an_early_failure_is_forgotten(void)
 {
@@ -273,6 +298,7 @@ static const struct test_case cases[] = {
     {"waits_until_the_deadline", waits_until_the_deadline},
     {"refuses_a_second_run", refuses_a_second_run},
     {"first_cause_wins", first_cause_wins},
+    {"rank_0_shows_life", rank_0_shows_life},
     {"an_early_failure_is_forgotten", an_early_failure_is_forgotten},
     {"an_old_cause_is_removed", an_old_cause_is_removed},
     {"refuses_what_is_no_record", refuses_what_is_no_record},
