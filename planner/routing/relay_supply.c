@@ -129,7 +129,7 @@ static uint32_t queue_forwarders(struct relay *relay, const struct relay_target 
 void relay_supply_runs(struct relay *relay, const struct relay_target *target, uint32_t run_count, uint32_t direct)
 {
     uint32_t waiting = queue_waiting(relay, target, run_count), senders = 0;
-    for (uint32_t n = 0; n < direct; n++) {
+    for (uint32_t n = 0; n < direct && waiting > 0; n++) {
         const struct relay_run *run = &relay->runs[take_first(relay, relay->waiting, &waiting).number];
         if (n == 0) /* all runs have the same holders */
             senders = queue_holders(relay, &target->type->pieces[run->pieces[0]]);

@@ -203,7 +203,7 @@ static uint64_t least_chunk(const struct problem *problem)
 /** A half of it, or what the rounds of this one were over the cap less, and a little for what that makes uneven. */
 static uint64_t next_slot(const struct search *search, uint64_t slot)
 {
-    uint64_t less = search->over < slot ? search->over / 2 + slot / CHUNKS_PER_SLOT : slot;
+    uint64_t less = search->over < slot ? search->over / 2 + slot / CHUNKS_PER_SLOT + 1 : slot;
     return less < slot / 2 ? slot - less : slot / 2;
 }
 
@@ -218,10 +218,10 @@ static void search_slots(struct arena *scratch, void *context)
     for (uint64_t slot = problem->staging / 2; slot >= search->options->least_slot && slot > 0;
          slot = next_slot(search, slot)) {
         uint64_t chunk = slot / CHUNKS_PER_SLOT;
+        search->over = UINT64_MAX;
         if (problem->peak_lower_bound + slot > search->options->cap && slot / 2 >= search->options->least_slot)
             continue;
         options.slot_bytes = slot;
-        search->over = UINT64_MAX;
         options.spans = options.hold_old ? NULL : even;
         struct loads *loads = loads_build_few(scratch, problem, chunk > least ? chunk : least, NULL);
         options.loads = search->staged ? loads : without_packs(scratch, loads);

@@ -54,7 +54,7 @@ struct placer {
     uint64_t *used;               /* by device and round: staging */
     double *filled;               /* by device and round: staging over an even share of the device with most */
     uint64_t *limit;              /* by device */
-    uint16_t *present;            /* by pair and round: units that have a part in the message */
+    uint32_t *present;            /* by pair and round: units that have a part in the message */
     double *score, *added, *none; /* by round; none: zeros */
     double scale, message, fill;  /* levels per second, per message and per staged byte */
 };
@@ -73,8 +73,8 @@ static void add_unit(struct placer *placer, uint32_t unit, uint32_t round, int s
     }
     for (uint32_t i = placer->pairs.begin[unit]; i < placer->pairs.begin[unit + 1]; i++) {
         const struct unit_pair *pair = &placer->pairs.pairs[i];
-        uint16_t *present = &placer->present[pair->pair * rounds + round];
-        *present = (uint16_t)(*present + sign);
+        uint32_t *present = &placer->present[pair->pair * rounds + round];
+        *present += (uint32_t)sign;
         if (*present == (sign > 0 ? 1 : 0)) {
             placer->messages[pair->source * rounds + round] += sign;
             placer->messages[pair->taker * rounds + round] += sign;
@@ -113,7 +113,7 @@ static void count_added(struct placer *placer, uint32_t unit, uint32_t device, s
     memset(&placer->added[window.begin], 0, (window.end - window.begin) * sizeof(*placer->added));
     for (uint32_t i = placer->pairs.begin[unit]; i < placer->pairs.begin[unit + 1]; i++) {
         const struct unit_pair *pair = &placer->pairs.pairs[i];
-        const uint16_t *present = &placer->present[(size_t)pair->pair * placer->dealt.rounds];
+        const uint32_t *present = &placer->present[(size_t)pair->pair * placer->dealt.rounds];
         if (pair->source != device && pair->taker != device)
             continue;
         for (uint32_t t = window.begin; t < window.end; t++)
@@ -377,7 +377,7 @@ static void clear(struct arena *arena, struct placer *placer)
     placer->level = ARENA_NEW(arena, double, loads->port_count *rounds);
     placer->messages = ARENA_NEW(arena, double, devices *rounds);
     placer->used = ARENA_NEW(arena, uint64_t, devices * rounds);
-    placer->present = ARENA_NEW(arena, uint16_t, placer->pairs.count * rounds);
+    placer->present = ARENA_NEW(arena, uint32_t, placer->pairs.count * rounds);
     placer->score = ARENA_NEW(arena, double, rounds);
     placer->added = ARENA_NEW(arena, double, rounds);
     placer->none = ARENA_NEW(arena, double, rounds);

@@ -420,9 +420,12 @@ static void halve(struct arena *scratch, void *context)
             low = cap;
             continue;
         }
+        uint64_t peak = peak_of(&search, options->slot, order, memory);
+        if (peak >= high && work->found)
+            break;
         work->found = true;
         memcpy(work->order, order, work->problem->job_count * sizeof(*order));
-        high = peak_of(&search, options->slot, order, memory);
+        high = peak;
     }
 }
 

@@ -269,8 +269,10 @@ static void say_least(const struct refusal *refusal, char *text, size_t room)
     text[0] = '\0';
     if (refusal->least_cap < PEAK_OVER)
         at = (size_t)snprintf(text, room, "; the least cap that would do is %llu B", (ull)refusal->least_cap);
-    if (refusal->spilled_least_cap > 0 && refusal->spilled_least_cap < refusal->least_cap)
-        snprintf(text + at, room - at, ", or %llu B with --spill host", (ull)refusal->spilled_least_cap);
+    uint64_t spilled = refusal->spilled_least_cap;
+    if (spilled > 0 && spilled < refusal->least_cap && spilled < PEAK_OVER)
+        snprintf(text + at, room - at, at > 0 ? ", or %llu B with --spill host" : "; %llu B would do with --spill host",
+                 (ull)spilled);
 }
 
 enum shunt_status refuse_cap(struct arena *arena, const struct refusal *refusal, struct shunt_err *err)

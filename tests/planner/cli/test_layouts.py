@@ -156,10 +156,19 @@ def check_all_ranks(room: Room) -> None:
     assert every == [json.loads(room.shunt("layout", OLD, "--rank", rank, "--json").stdout) for rank in range(8)]
 
 
+def check_least_cap(room: Room) -> None:
+    """Where nothing moves between devices, the least cap is met too, and what is a few bytes above it."""
+    old, new = "gpt2-tp1-dp8", "gpt2-tp2-pp2-dp2"
+    least = json.loads(room.plan(old, new, "--json").stdout)["memory"]["least_cap"]
+    for more in (0, 1, 30, 31):
+        memory = json.loads(room.plan(old, new, "--json", "--cap", f"{least + more} B").stdout)["memory"]
+        assert memory["peak"] <= least + more, memory
+
+
 def main() -> int:
     """Run all checks."""
     checks: list[Callable[[Room], None]] = [check_built_in, check_cluster, check_dropped, check_states, check_others,
-                                            check_kinds, check_usage, check_all_ranks]
+                                            check_kinds, check_usage, check_all_ranks, check_least_cap]
     print(f"TAP version 13\n1..{len(checks)}", flush=True)
     failed = 0
     for number, check in enumerate(checks, 1):
