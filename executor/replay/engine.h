@@ -119,6 +119,8 @@ struct transport_message *engine_messages(struct engine *engine, uint32_t round,
 enum shunt_status engine_arrived(struct engine *engine, uint32_t round, struct shunt_err *err);
 enum shunt_status engine_unpack(struct engine *engine, uint32_t round, struct shunt_err *err);
 enum shunt_status engine_free(struct engine *engine, uint32_t round, struct shunt_err *err);
+/** Does engine_free() wait for the stream? That wait sees nothing of peers: their messages are to be there before. */
+bool engine_frees_wait(const struct engine *engine, uint32_t round);
 /** Wait for what was put on the stream. */
 enum shunt_status engine_finish_round(struct engine *engine, uint32_t round, struct shunt_err *err);
 

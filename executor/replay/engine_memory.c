@@ -264,17 +264,17 @@ enum shunt_status engine_finish_round(struct engine *engine, uint32_t round, str
     return engine_in_round(engine, round, st, &cause, err);
 }
 
-static enum shunt_status finish_before_frees(struct engine *engine, uint32_t round, struct shunt_err *err)
+bool engine_frees_wait(const struct engine *engine, uint32_t round)
 {
     bool idle = false;
     for (uint32_t n = engine->frees.begin[round]; n < engine->frees.begin[round + 1] && !idle; n++)
         idle = must_be_idle(engine, engine->frees.list[n]);
-    return idle ? engine_finish_round(engine, round, err) : SHUNT_OK;
+    return idle;
 }
 
 enum shunt_status engine_free(struct engine *engine, uint32_t round, struct shunt_err *err)
 {
-    enum shunt_status st = finish_before_frees(engine, round, err);
+    enum shunt_status st = engine_frees_wait(engine, round) ? engine_finish_round(engine, round, err) : SHUNT_OK;
     for (uint32_t n = engine->frees.begin[round]; n < engine->frees.begin[round + 1] && st == SHUNT_OK; n++) {
         uint32_t i = engine->frees.list[n];
         struct engine_buffer *own = &engine->buffers[i];

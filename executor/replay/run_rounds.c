@@ -203,7 +203,10 @@ static enum shunt_status run_drain(struct run *run, uint32_t round, struct shunt
             return st;
         journal_finish(run->execs[i]->journal, round);
         journal_release(run->execs[i]->journal, round);
-        st = engine_free(run->engines[i], round, err);
+        if (engine_frees_wait(run->engines[i], round))
+            st = pace_arrived(&run->pace, round, err);
+        if (st == SHUNT_OK)
+            st = engine_free(run->engines[i], round, err);
         if (st == SHUNT_OK)
             st = rounds_mark(run->engines[i], round, ROUNDS_UNPACKED, err);
         if (st != SHUNT_OK)

@@ -62,7 +62,8 @@ static enum shunt_status open_transport(const struct transport_config *config, s
                                       .size = config->size,
                                       .self = config->rank,
                                       .list = list,
-                                      .patience_seconds = 0.8, /* a group is waited for as a whole */
+                                      .lost_device = config->rank, /* until an error names another one */
+                                      .patience_seconds = 0.8,     /* a group is waited for as a whole */
                                       .ctx = nccl,
                                       .progress = progress,
                                       .take_last_words = take_last_words},

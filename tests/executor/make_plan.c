@@ -4,10 +4,10 @@
  * whose rows lie over `from` ranks before the move and whose columns lie over `to` ranks after it, so
  * that everybody sends to everybody. Uneven cuts leave pads.
  *
- *     make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong]
+ *     make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong|host]
  *
  * `swap` makes the plan that leads back: columns before, rows after. `wrong` makes a plan that reads
- * well, and moves the wrong elements once.
+ * well, and moves the wrong elements once. `host` keeps both sides in host memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 struct shape {
     uint32_t from, to, tensors, rounds, depth;
     int64_t rows, cols;
-    bool swap, wrong;
+    bool swap, wrong, host;
 };
 
 struct cut {
@@ -249,6 +249,14 @@ static void name_plan(struct build *build, const struct shape *shape)
     memcpy(build->header.plan_id + 16, build->header.to_digest, 16);
 }
 
+static void keep_in_host_memory(struct maker *m)
+{
+    for (uint32_t d = 0; d < m->devices; d++) {
+        for (uint32_t i = 0; i < m->build->parts[d].buffers.count; i++)
+            build_buffer_at(m->build, d, i)->tier = SHUNT_TIER_HOST;
+    }
+}
+
 static struct build *make(const struct shape *shape)
 {
     struct maker m = {.shape = *shape,
@@ -278,6 +286,8 @@ static struct build *make(const struct shape *shape)
             t++;
         add_round(&m, k, first, t);
     }
+    if (shape->host)
+        keep_in_host_memory(&m);
     build_account(m.build);
     free(m.used);
     free(m.received);
@@ -303,7 +313,7 @@ static uint32_t number(const char *text)
 int main(int argc, char **argv)
 {
     if (argc < 9) {
-        fprintf(stderr, "usage: make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong]\n");
+        fprintf(stderr, "usage: make_plan OUT FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong|host]\n");
         return 2;
     }
     struct shape shape = {.from = number(argv[2]),
@@ -314,7 +324,8 @@ int main(int argc, char **argv)
                           .rounds = number(argv[7]),
                           .depth = number(argv[8]),
                           .swap = argc > 9 && strcmp(argv[9], "swap") == 0,
-                          .wrong = argc > 9 && strcmp(argv[9], "wrong") == 0};
+                          .wrong = argc > 9 && strcmp(argv[9], "wrong") == 0,
+                          .host = argc > 9 && strcmp(argv[9], "host") == 0};
     struct build *build = make(&shape);
     if (shape.wrong)
         make_wrong(build);

@@ -21,7 +21,7 @@ class Skip(Exception):
 
 
 def make_plan(folder, name, *numbers):
-    """See make_plan.c: FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap]."""
+    """See make_plan.c: FROM TO TENSORS ROWS COLS ROUNDS DEPTH [swap|wrong|host]."""
     path = os.path.join(folder, name)
     subprocess.run([MAKE_PLAN, path] + [str(n) for n in numbers], check=True)
     return path

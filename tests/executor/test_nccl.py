@@ -165,15 +165,19 @@ def stopped_processes_time_out(folder):
 
 
 def the_missing_peer_is_named(folder):
-    """A message that is lost: its receiver, its sender and its tensor."""
-    plan = rig.make_plan(folder, "d.plan", 2, 4, 40, 64, 64, 20, 2)
-    processes = start_members([plan] * 4, folder, "--fill", 3, "--timeout", 3,
-                              extra={1: {"SHUNT_SPOIL": "drop:20"}})
-    ends = [rig.Done(process) for process in processes]
-    assert [done.code for done in ends] == [3] * 4, [str(done) for done in ends]
-    text = "".join(done.err for done in ends)
-    assert re.search(r"timed out after 3 s in round \d+", text) and "device 1 (pid" in text, text
-    assert re.search(r"; param/layers.\d+.weight from device 1 has not come", text), text
+    """A message that is lost: its receiver, its sender and its tensor; also where host memory is to be given back, which
+    waits for the whole round."""
+    for old, sender, kind in ((2, "1", ()), (4, r"\d", ("host",))):  # of host memory, whoever waits is in the circle
+        meeting = os.path.join(folder, f"meeting-{old}")
+        os.mkdir(meeting)
+        plan = rig.make_plan(folder, "d.plan", old, 4, 40, 64, 64, 20, 2, *kind)
+        processes = start_members([plan] * 4, meeting, "--fill", 3, "--timeout", 3,
+                                  extra={1: {"SHUNT_SPOIL": "drop:20"}})
+        ends = [rig.Done(process) for process in processes]
+        assert [done.code for done in ends] == [3] * 4, [str(done) for done in ends]
+        text = "".join(done.err for done in ends)
+        assert re.search(r"timed out after 3 s in round \d+", text) and "device 1 (pid" in text, text
+        assert re.search(rf"; param/layers.\d+.weight from device {sender} has not come", text), text
 
 
 def devices_are_local_ranks(folder):
