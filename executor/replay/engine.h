@@ -74,7 +74,7 @@ struct engine {
 
     uint64_t live_bytes, host_live_bytes;
     double timeout_seconds; /* of a wait for the device */
-    bool stuck;             /* the device did not finish its work: host memory that it may still use is left alone */
+    bool stuck;             /* the device did not finish its work: memory that it may still use is left alone */
     struct shunt_exec_stats stats;
 };
 

@@ -37,12 +37,12 @@ static void add_live(struct engine *engine, uint32_t index)
         engine->stats.host_peak_bytes = engine->host_live_bytes;
 }
 
-/* Memory that the engine took itself. */
+/* Memory that the engine took itself. What a stuck device may still write must not become somebody else's. */
 static void give_back(struct engine *engine, uint32_t index)
 {
     struct engine_buffer *own = &engine->buffers[index];
     const struct shunt_plan_buffer *buffer = &engine->part.buffers[index];
-    if (buffer->tier == SHUNT_TIER_HOST && engine->stuck)
+    if (engine->stuck)
         return;
     if (buffer->tier == SHUNT_TIER_HOST)
         engine->on->ops->free_host(engine->on, own->data, buffer->bytes);
@@ -175,8 +175,9 @@ void engine_end(struct engine *engine)
         return;
     engine_settle(engine);
     for (uint32_t slot = 0; slot < SHUNT_PLAN_MAX_DEPTH; slot++) {
-        engine->on->ops->free(engine->on, engine->stream, engine->staging[slot],
-                              engine->part.header->staging_bytes[slot]);
+        if (!engine->stuck)
+            engine->on->ops->free(engine->on, engine->stream, engine->staging[slot],
+                                  engine->part.header->staging_bytes[slot]);
         engine->staging[slot] = NULL;
     }
     engine_program_end(engine);
