@@ -1,16 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/statistics.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/jsonw.h"
 
-enum shunt_status statistics_make(const char *dir, struct shunt_err *err)
+#define FILE_NAME "device-%05" PRIu32 ".jsonl"
+
+/* The device whose file has this name; UINT32_MAX: it is none of ours. */
+static uint32_t device_of(const char *name)
 {
-    if (mkdir(dir, 0777) == 0 || errno == EEXIST)
+    char own[40];
+    uint32_t device;
+    if (sscanf(name, "device-%" SCNu32, &device) != 1)
+        return UINT32_MAX;
+    snprintf(own, sizeof(own), FILE_NAME, device);
+    return strcmp(name, own) == 0 ? device : UINT32_MAX;
+}
+
+/* Whatever becomes of this run, nobody shall take an earlier one's figures for its own. */
+static enum shunt_status remove_stale(const char *dir, uint32_t first, uint32_t count, uint32_t size,
+                                      struct shunt_err *err)
+{
+    enum shunt_status st = SHUNT_OK;
+    DIR *open = opendir(dir);
+    if (open == NULL)
+        return shunt_fail(err, SHUNT_ERR_IO, "--statistics %s: %s", dir, strerror(errno));
+    for (struct dirent *entry = readdir(open); entry != NULL && st == SHUNT_OK; entry = readdir(open)) {
+        uint32_t device = device_of(entry->d_name);
+        bool own = device >= first && device - first < count;
+        if (device == UINT32_MAX || !(own || device >= size))
+            continue;
+        if (unlinkat(dirfd(open), entry->d_name, 0) != 0 && errno != ENOENT)
+            st = shunt_fail(err, SHUNT_ERR_IO, "remove %s/%s: %s", dir, entry->d_name, strerror(errno));
+    }
+    closedir(open);
+    return st;
+}
+
+enum shunt_status statistics_make(const char *dir, uint32_t first, uint32_t count, uint32_t size, struct shunt_err *err)
+{
+    if (mkdir(dir, 0777) == 0)
         return SHUNT_OK;
+    if (errno == EEXIST)
+        return remove_stale(dir, first, count, size, err);
     return shunt_fail(err, SHUNT_ERR_IO, "--statistics %s: make directory: %s", dir, strerror(errno));
 }
 
@@ -42,7 +80,7 @@ enum shunt_status statistics_write(const char *dir, const struct shunt_exec *exe
     char path[4096];
     uint32_t count;
     const struct shunt_exec_round *rounds = shunt_exec_get_rounds(exec, &count);
-    if (snprintf(path, sizeof(path), "%s/device-%05u.jsonl", dir, device) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/" FILE_NAME, dir, device) >= (int)sizeof(path))
         return shunt_fail(err, SHUNT_ERR_IO, "%s: the name of a file there is too long", dir);
     FILE *file = fopen(path, plan == 0 ? "w" : "a");
     if (file == NULL)

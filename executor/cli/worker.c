@@ -340,7 +340,8 @@ enum shunt_status worker_run(const struct options *options, const struct chain *
     if (st == SHUNT_OK && options->journal != NULL)
         st = journals_make(options->journal, &cause);
     if (st == SHUNT_OK && options->statistics != NULL)
-        st = statistics_make(options->statistics, &cause);
+        st = statistics_make(options->statistics, world->transport->first_local, worker.count, world->transport->size,
+                             &cause);
     if (st == SHUNT_OK)
         st = neighbours_check(chain, world, options->timeout_seconds, &cause);
     if (st == SHUNT_OK)

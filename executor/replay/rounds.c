@@ -14,6 +14,13 @@ static bool streams(const struct engine *engine)
     return engine->on->ops->asynchronous;
 }
 
+/* All rounds are numbered, also those of a run that never begins. */
+static void clear_figures(const struct engine *engine, struct rounds *rounds)
+{
+    for (uint32_t k = 0; k < engine->header->round_count; k++)
+        rounds->list[k] = (struct shunt_exec_round){.device = engine->device, .round = k};
+}
+
 static struct device_event *event_of(const struct rounds *rounds, uint32_t round, enum rounds_moment moment)
 {
     return rounds->events[round % ROUNDS_WINDOW * ROUNDS_MOMENTS + moment];
@@ -33,6 +40,7 @@ enum shunt_status rounds_create(const struct engine *engine, struct rounds **rou
     if (rounds->list == NULL || rounds->events == NULL)
         return shunt_fail(err, SHUNT_ERR_NOMEM, "device %u: out of memory for figures of %u rounds", engine->device,
                           engine->header->round_count);
+    clear_figures(engine, rounds);
     for (uint32_t i = 0; i < events && st == SHUNT_OK; i++)
         st = engine->on->ops->event_create(engine->on, true, &rounds->events[i], &cause);
     return st == SHUNT_OK ? st : shunt_fail(err, st, "device %u: %s", engine->device, cause.text);
@@ -53,8 +61,8 @@ void rounds_destroy(struct engine *engine)
 
 void rounds_reset(struct engine *engine)
 {
-    for (uint32_t k = 0; engine->rounds != NULL && k < engine->header->round_count; k++)
-        engine->rounds->list[k] = (struct shunt_exec_round){.device = engine->device, .round = k};
+    if (engine->rounds != NULL)
+        clear_figures(engine, engine->rounds);
 }
 
 enum shunt_status rounds_mark(struct engine *engine, uint32_t round, enum rounds_moment moment, struct shunt_err *err)

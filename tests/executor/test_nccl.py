@@ -202,8 +202,19 @@ def members_must_agree(folder):
             ([plan] * 3, {1: {"SHUNT_DOUBLE_NCCL": "22907"}}, "device 1 has another version of the transport's library"))):
         meeting = os.path.join(folder, str(number))
         os.mkdir(meeting)
-        for process in start_members(plans, meeting, "--fill", 3, extra=extra):
+        where = os.path.join(folder, "statistics")
+        os.makedirs(where, exist_ok=True)
+        for device in (1, 3):  # of an earlier run, with more devices
+            with open(os.path.join(where, f"device-0000{device}.jsonl"), "w", encoding="ascii") as file:
+                file.write("{}\n")
+        for process in start_members(plans, meeting, "--fill", 3, "--statistics", where, extra=extra):
             rig.expect(rig.Done(process), 1, text)
+        assert sorted(os.listdir(where)) == [f"device-0000{device}.jsonl" for device in range(3)], os.listdir(where)
+        for device in range(3):
+            with open(os.path.join(where, f"device-0000{device}.jsonl"), encoding="ascii") as file:
+                rows = [json.loads(line) for line in file]
+            seen = [(row["device"], row["round"], row["finished"]) for row in rows]
+            assert seen == [(device, k, False) for k in range(len(rows))] and rows, seen
 
 
 def machines_apart(folder):
