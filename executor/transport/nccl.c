@@ -36,6 +36,14 @@ static enum shunt_status meet_all(struct nccl *nccl, const struct deadline *dead
     return st == SHUNT_OK ? star_open(&nccl->members, crc, deadline, &nccl->star, err) : st;
 }
 
+static enum shunt_status look(struct shunt_err *err)
+{
+    const struct nccl_api *api;
+    struct shunt_err cause = {{0}};
+    enum shunt_status st = nccl_api_get(&api, &cause);
+    return st == SHUNT_OK ? st : shunt_fail(err, st, "transport nccl: %s", cause.text);
+}
+
 static enum shunt_status open_transport(const struct transport_config *config, struct transport **transport_out,
                                         struct shunt_err *err)
 {
@@ -117,6 +125,7 @@ const struct transport_ops transport_nccl = {
     .name = "nccl",
     .device = "cuda",
     .device_memory = true,
+    .look = look,
     .open = open_transport,
     .prepare = prepare,
     .post = nccl_post,

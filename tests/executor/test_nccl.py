@@ -235,6 +235,7 @@ def other_libraries(folder):
         file.write("no library")
     done = rig.run(plan, "--launch", 2, *NCCL, env={"LD_LIBRARY_PATH": folder + ":" + DOUBLES})
     rig.expect(done, 3, "transport nccl: no NCCL library: libnccl.so.2 cannot be loaded")
+    assert done.err.count("no NCCL library") == 1 and "device" not in done.err, done
     source = os.path.join(folder, "old.c")
     with open(source, "w", encoding="ascii") as file:
         file.write("int ncclGetVersion(int *v);\nint ncclGetVersion(int *v) { *v = 2000; return 0; }\n")
