@@ -34,6 +34,8 @@
  *     SHUNT_DOUBLE_MEMORY        bytes of memory of each device, 16 GiB by default; cudaMalloc beyond it fails
  *     SHUNT_DOUBLE_REPORT        file that reports are appended to
  *     SHUNT_DOUBLE_STATS         file that a line of JSON is appended to when the process ends
+ *     SHUNT_DOUBLE_LOG           file that "begin STREAM CALL" and "end STREAM CALL" of every job are appended to, in their
+ *                                order; streams are numbered as they are made
  *     SHUNT_DOUBLE_FAIL          "CALL:N": the N-th call of CALL (from 1) fails, with cudaErrorUnknown
  *     SHUNT_DOUBLE_RATE          bytes a second that each stream reads and writes at most: a job lasts as long as its bytes
  *                                take, so that what overlaps on a GPU overlaps in time; without it jobs take what they take

@@ -134,6 +134,19 @@ static void last(const struct double_job *job, int64_t begin_ns)
         ;
 }
 
+/* In the order in which jobs begin and end: what waits for a job begins after that has ended. */
+static void log_locked(const struct CUstream_st *stream, const char *call, const char *what)
+{
+    static FILE *file;
+    const char *path = getenv("SHUNT_DOUBLE_LOG");
+    if (path != NULL && file == NULL)
+        file = fopen(path, "ae");
+    if (path == NULL || file == NULL)
+        return;
+    fprintf(file, "%s %u %s\n", what, stream->index, call);
+    fflush(file);
+}
+
 static void *work(void *arg)
 {
     struct CUstream_st *stream = arg;
@@ -146,12 +159,16 @@ static void *work(void *arg)
             break;
         double_unlock();
         start_late();
+        double_lock();
+        log_locked(stream, job->call, "begin");
+        double_unlock();
         current = job;
         int64_t begin_ns = now_ns();
         job->run(job, job->arg);
         last(job, begin_ns);
         current = NULL;
         double_lock();
+        log_locked(stream, job->call, "end");
         stream->first = job->next;
         if (stream->first == NULL)
             stream->last = &stream->first;
