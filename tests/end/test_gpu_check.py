@@ -67,6 +67,11 @@ def faults_are_named(folder: Path) -> None:
     assert report["moves"][0]["name"] == "hybrid" and report["moves"][0]["check"]["wrong"] == 0, report["moves"]
 
 
+def folders_without_plans(folder: Path) -> None:
+    done = run("--plans", folder / "nowhere", "--double", code=2)
+    assert "no moves.json there" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
 def machines_without_a_gpu(folder: Path) -> None:
     """The real runtime is not there, or finds no driver."""
     done = run("--plans", folder / "plans", "--buffer", "256KiB", "--tries", 1, code=3)
@@ -78,7 +83,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run("--prepare", folder / "plans", "--size", "1MiB")
-        cases = [everything_is_run_and_right, faults_are_named]
+        cases = [everything_is_run_and_right, faults_are_named, folders_without_plans]
         if not Path("/dev/nvidiactl").exists():
             cases.append(machines_without_a_gpu)
         for number, case in enumerate(cases, 1):
