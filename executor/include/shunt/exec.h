@@ -201,7 +201,10 @@ SHUNT_API enum shunt_status shunt_exec_run(struct shunt_world *world, struct shu
 SHUNT_API enum shunt_status shunt_exec_dry_run(struct shunt_world *world, struct shunt_exec *const *execs,
                                                uint32_t count, double timeout_seconds, struct shunt_err *err);
 
-/** The stream of an exec on a CUDA device, a cudaStream_t, its own or the caller's: buffers are written and read on it. NULL on the host. */
+/**
+ * The stream of an exec on a CUDA device, a cudaStream_t, its own or the caller's: buffers are written and read on it.
+ * NULL on the host.
+ */
 SHUNT_API void *shunt_exec_get_stream(const struct shunt_exec *exec);
 
 SHUNT_API enum shunt_exec_state shunt_exec_get_state(const struct shunt_exec *exec);
