@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include <sched.h>
 #include <time.h>
 
 #define CLOCK_MAX_SECONDS 1e8 /* three years: keeps the sum inside int64_t */
+#define REST_SPINS        64u
+#define REST_NS           (NS_PER_MS / 20)
 
 int64_t clock_now_ns(void)
 {
@@ -24,4 +27,12 @@ void sleep_ns(int64_t ns)
 {
     struct timespec wait = {.tv_sec = ns / NS_PER_SECOND, .tv_nsec = ns % NS_PER_SECOND};
     nanosleep(&wait, NULL);
+}
+
+void clock_rest(uint32_t turns)
+{
+    if (turns < REST_SPINS)
+        sched_yield();
+    else
+        sleep_ns(REST_NS);
 }

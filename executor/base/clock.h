@@ -24,5 +24,7 @@ static inline bool deadline_passed(const struct deadline *deadline)
 }
 
 void sleep_ns(int64_t ns);
+/** Between two looks at what is waited for, `turns` of which were in vain: the first ones follow without a pause. */
+void clock_rest(uint32_t turns);
 
 #endif

@@ -5,14 +5,10 @@
  * waits here but in stream_finish().
  */
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "device/cuda.h"
-
-#define SPINS    64u
-#define PAUSE_NS (NS_PER_MS / 20)
 
 static struct cuda_device *cuda_of(struct shunt_device *device)
 {
@@ -168,10 +164,7 @@ static enum shunt_status cuda_stream_finish(struct shunt_device *device, struct 
             return cuda_fail(cuda, "cudaStreamQuery", error, err);
         if (deadline_passed(&deadline))
             return shunt_fail(err, SHUNT_ERR_TIMEOUT, "the device's work is not done after %g seconds", seconds);
-        if (turns < SPINS)
-            sched_yield();
-        else
-            sleep_ns(PAUSE_NS);
+        clock_rest(turns);
     }
 }
 

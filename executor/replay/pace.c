@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replay/pace.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #include "replay/missing.h"
-
-#define SPINS    64u
-#define PAUSE_NS (NS_PER_MS / 20)
 
 static const struct device_ops *ops_of(const struct pace *pace)
 {
@@ -86,14 +82,6 @@ static struct device_event *event_of(const struct pace *pace, uint32_t engine, u
     return pace->events == NULL ? NULL : pace->events[engine * PACE_WINDOW + round % PACE_WINDOW];
 }
 
-static void rest(uint32_t turns)
-{
-    if (turns < SPINS)
-        sched_yield();
-    else
-        sleep_ns(PAUSE_NS);
-}
-
 static enum shunt_status too_late(struct pace *pace, uint32_t engine, uint32_t round, struct shunt_err *err)
 {
     struct transport *transport = pace->world->transport;
@@ -125,7 +113,7 @@ static enum shunt_status wait_for(struct pace *pace, struct device_event *event,
             return st;
         if (deadline_passed(deadline))
             return too_late(pace, engine, round, err);
-        rest(turns);
+        clock_rest(turns);
     }
 }
 

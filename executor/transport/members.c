@@ -222,9 +222,9 @@ bool waited_names(const struct waited *waited, uint32_t device)
     return false;
 }
 
-/* For a vote. */
-enum shunt_status members_time_out(struct members *members, struct waited *waited, double seconds,
-                                   struct shunt_err *err)
+/* @param count  "2 of 4 devices: ", or nothing */
+static enum shunt_status name_waited(struct members *members, struct waited *waited, double seconds, const char *count,
+                                     struct shunt_err *err)
 {
     char names[400] = "", silent[400];
     size_t used = 0;
@@ -238,8 +238,21 @@ enum shunt_status members_time_out(struct members *members, struct waited *waite
             used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ", who);
     }
     members_print_silent(members, seconds, silent, sizeof(silent));
-    return shunt_fail(err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; waited for %u of %u devices: %s", seconds,
-                      members->where, silent, waited->all, members->size, names);
+    return shunt_fail(err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; waited for %s%s", seconds, members->where,
+                      silent, count, names);
+}
+
+enum shunt_status members_late(struct members *members, struct waited *waited, double seconds, struct shunt_err *err)
+{
+    return name_waited(members, waited, seconds, "", err);
+}
+
+enum shunt_status members_time_out(struct members *members, struct waited *waited, double seconds,
+                                   struct shunt_err *err)
+{
+    char count[60];
+    snprintf(count, sizeof(count), "%u of %u devices: ", waited->all, members->size);
+    return name_waited(members, waited, seconds, count, err);
 }
 
 bool members_seen_alive(const struct members *members, uint32_t device)

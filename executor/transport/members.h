@@ -70,7 +70,9 @@ void waited_add(struct waited *waited, uint32_t device);
 bool waited_names(const struct waited *waited, uint32_t device);
 /** After a deadline: say so, and find who is to be named. Not SHUNT_OK if somebody else knows the cause. */
 enum shunt_status members_hear_waiters(struct members *members, struct waited *waited, struct shunt_err *err);
-/** The error of a vote after its deadline. */
+/** The error of a round after its deadline. */
+enum shunt_status members_late(struct members *members, struct waited *waited, double seconds, struct shunt_err *err);
+/** The error of a vote after its deadline, which also says how many have not come. */
 enum shunt_status members_time_out(struct members *members, struct waited *waited, double seconds,
                                    struct shunt_err *err);
 /**

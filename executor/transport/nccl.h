@@ -50,8 +50,6 @@ enum shunt_status nccl_comm_ready(struct nccl *nccl, const char *call, struct wa
                                   const struct deadline *deadline, struct shunt_err *err);
 /** The control channel, and what the communicator has noticed. */
 enum shunt_status nccl_poll(struct transport *transport, struct shunt_err *err);
-/** After a deadline: who is to be named. */
-enum shunt_status nccl_time_out(struct nccl *nccl, struct waited *peers, double seconds, struct shunt_err *err);
 void nccl_comm_close(struct nccl *nccl);
 /** Bounded in time: what NCCL does not let go of is left to the end of the process. */
 void nccl_comm_abort(struct nccl *nccl);

@@ -2,7 +2,6 @@
 #include "transport/nccl.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +9,6 @@
 #define CLOSE_SECONDS 2.0
 #define ABORT_SECONDS 1.0
 #define ECHO_SECONDS  1.2
-#define SPINS         64u
-#define PAUSE_NS      (NS_PER_MS / 20)
 
 /* It may only echo a peer's end, of which device 0 hears, and tells the others when it has made sure. */
 static enum shunt_status find_cause(struct nccl *nccl, struct shunt_err *err)
@@ -65,24 +62,6 @@ enum shunt_status nccl_poll(struct transport *transport, struct shunt_err *err)
     return st == SHUNT_OK ? look_at_comm(nccl, "NCCL", &ready, err) : st;
 }
 
-enum shunt_status nccl_time_out(struct nccl *nccl, struct waited *peers, double seconds, struct shunt_err *err)
-{
-    char names[400] = "", silent[400];
-    size_t used = 0;
-    enum shunt_status st = members_hear_waiters(&nccl->members, peers, err);
-    if (st != SHUNT_OK)
-        return st;
-    for (uint32_t i = 0; i < peers->count; i++) {
-        char who[160];
-        members_print(&nccl->members, peers->devices[i], who, sizeof(who));
-        if (used + 200 < sizeof(names))
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ", who);
-    }
-    members_print_silent(&nccl->members, seconds, silent, sizeof(silent));
-    return shunt_fail(err, SHUNT_ERR_TIMEOUT, "timed out after %g s %s%s; waited for %s", seconds, nccl->members.where,
-                      silent, names);
-}
-
 enum shunt_status nccl_comm_ready(struct nccl *nccl, const char *call, struct waited *peers,
                                   const struct deadline *deadline, struct shunt_err *err)
 {
@@ -95,11 +74,8 @@ enum shunt_status nccl_comm_ready(struct nccl *nccl, const char *call, struct wa
         if (st != SHUNT_OK)
             return st;
         if (deadline_passed(deadline))
-            return nccl_time_out(nccl, peers, deadline->seconds, err);
-        if (turns < SPINS)
-            sched_yield();
-        else
-            sleep_ns(PAUSE_NS);
+            return members_late(&nccl->members, peers, deadline->seconds, err);
+        clock_rest(turns);
     }
 }
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/nccl.h"
 
-#include <sched.h>
 #include <string.h>
 
 #define WARM_PEERS   16u  /* of one slice of the pair round */
 #define BOUNCE_ALIGN 128u /* NCCL copies byte by byte what is not aligned to 16 */
 #define FREE_SECONDS 0.5
-#define SPINS        64u
-#define PAUSE_NS     (NS_PER_MS / 20)
 
 static size_t aligned(uint64_t bytes)
 {
@@ -142,11 +139,8 @@ static enum shunt_status wait_for_bounce(struct nccl *nccl, const struct nccl_gr
             return st;
         st = nccl_poll(&nccl->base, err);
         if (st == SHUNT_OK && deadline_passed(deadline))
-            return nccl_time_out(nccl, &peers, deadline->seconds, err);
-        if (turns < SPINS)
-            sched_yield();
-        else
-            sleep_ns(PAUSE_NS);
+            return members_late(&nccl->members, &peers, deadline->seconds, err);
+        clock_rest(turns);
     }
     return st;
 }
@@ -226,7 +220,7 @@ enum shunt_status nccl_late(struct transport *transport, uint32_t round, struct 
     struct waited peers = {0};
     members_enter(&nccl->members, round);
     add_peers(messages, count, &peers);
-    enum shunt_status st = nccl_time_out(nccl, &peers, seconds, err);
+    enum shunt_status st = members_late(&nccl->members, &peers, seconds, err);
     for (uint32_t i = 0; i < count; i++)
         messages[i].arrived = waited_names(&peers, messages[i].peer) ? 0 : messages[i].bytes;
     return st;
