@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,13 +44,35 @@ static enum shunt_status remove_stale(const char *dir, uint32_t first, uint32_t 
     return st;
 }
 
+static enum shunt_status name_file(const char *dir, uint32_t device, char *path, size_t room, struct shunt_err *err)
+{
+    if (snprintf(path, room, "%s/" FILE_NAME, dir, device) >= (int)room)
+        return shunt_fail(err, SHUNT_ERR_IO, "%s: the name of a file there is too long", dir);
+    return SHUNT_OK;
+}
+
+/* That it cannot be written is to be known before anything moves. */
+static enum shunt_status make_file(const char *dir, uint32_t device, struct shunt_err *err)
+{
+    char path[4096];
+    enum shunt_status st = name_file(dir, device, path, sizeof(path), err);
+    if (st != SHUNT_OK)
+        return st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return shunt_fail(err, SHUNT_ERR_IO, "write %s: %s", path, strerror(errno));
+    close(fd);
+    return SHUNT_OK;
+}
+
 enum shunt_status statistics_make(const char *dir, uint32_t first, uint32_t count, uint32_t size, struct shunt_err *err)
 {
-    if (mkdir(dir, 0777) == 0)
-        return SHUNT_OK;
-    if (errno == EEXIST)
-        return remove_stale(dir, first, count, size, err);
-    return shunt_fail(err, SHUNT_ERR_IO, "--statistics %s: make directory: %s", dir, strerror(errno));
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return shunt_fail(err, SHUNT_ERR_IO, "--statistics %s: make directory: %s", dir, strerror(errno));
+    enum shunt_status st = remove_stale(dir, first, count, size, err);
+    for (uint32_t i = 0; i < count && st == SHUNT_OK; i++)
+        st = make_file(dir, first + i, err);
+    return st;
 }
 
 static void print_round(FILE *file, uint32_t plan, const struct shunt_exec_round *round)
@@ -80,8 +103,9 @@ enum shunt_status statistics_write(const char *dir, const struct shunt_exec *exe
     char path[4096];
     uint32_t count;
     const struct shunt_exec_round *rounds = shunt_exec_get_rounds(exec, &count);
-    if (snprintf(path, sizeof(path), "%s/" FILE_NAME, dir, device) >= (int)sizeof(path))
-        return shunt_fail(err, SHUNT_ERR_IO, "%s: the name of a file there is too long", dir);
+    enum shunt_status st = name_file(dir, device, path, sizeof(path), err);
+    if (st != SHUNT_OK)
+        return st;
     FILE *file = fopen(path, plan == 0 ? "w" : "a");
     if (file == NULL)
         return shunt_fail(err, SHUNT_ERR_IO, "write %s: %s", path, strerror(errno));

@@ -196,6 +196,18 @@ static enum shunt_status compare_replicas(struct worker *worker, struct shunt_er
     return replicas_compare(worker->world, worker->execs, worker->count, &poll, worker->options->timeout_seconds, err);
 }
 
+/* What has moved has moved, and what comes behind it goes on: figures that cannot be written are no reason to stop. */
+static void write_statistics(const struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->count; i++) {
+        struct shunt_err cause = {{0}};
+        if (statistics_write(worker->options->statistics, worker->execs[i], worker->locals[i].device, worker->plan,
+                             &cause) != SHUNT_OK)
+            fprintf(stderr, "shunt-exec: the figures of device %u are not whole: %s\n", worker->locals[i].device,
+                    cause.text);
+    }
+}
+
 static enum shunt_status move(struct worker *worker, struct shunt_err *err)
 {
     enum shunt_status st = SHUNT_OK;
@@ -208,13 +220,8 @@ static enum shunt_status move(struct worker *worker, struct shunt_err *err)
     st = worker->options->dry_run
              ? shunt_exec_dry_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err)
              : shunt_exec_run(worker->world, worker->execs, worker->count, worker->options->timeout_seconds, err);
-    for (uint32_t i = 0; i < worker->count && worker->options->statistics != NULL; i++) {
-        struct shunt_err cause = {{0}};
-        enum shunt_status wrote = statistics_write(worker->options->statistics, worker->execs[i],
-                                                   worker->locals[i].device, worker->plan, &cause);
-        if (wrote != SHUNT_OK && st == SHUNT_OK)
-            st = shunt_fail(err, wrote, "%s", cause.text);
-    }
+    if (worker->options->statistics != NULL)
+        write_statistics(worker);
     return st;
 }
 

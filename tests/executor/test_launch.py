@@ -363,6 +363,11 @@ def writes_statistics(folder):
         assert sum(x["moved_sent"] for x in lines) > 0
     rig.expect(rig.run(there, "--transport", "loopback", "--statistics", os.path.join(folder, "no", "where")), 3,
                "make directory")
+    # what cannot be written is known before anything moves
+    rig.expect(rig.run(there, "--transport", "loopback", "--fill", 1, "--statistics", there), 3, "Not a directory")
+    os.unlink(os.path.join(where, "device-00001.jsonl"))
+    os.mkdir(os.path.join(where, "device-00001.jsonl"))
+    rig.expect(rig.run(there, "--transport", "loopback", "--fill", 1, "--statistics", where), 3, "device-00001.jsonl")
 
 
 def refuses_a_plan_that_does_not_verify(folder):
