@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the process-level tests of shunt-exec share: plans, runs, leftovers, TAP."""
 
+import ctypes
 import os
 import re
 import signal
@@ -125,6 +126,17 @@ def segments():
     with open("/proc/sysvipc/shm", encoding="ascii") as file:
         rows = [line.split() for line in file.readlines()[1:]]
     return found | {f"System V segment {row[1]}" for row in rows if int(row[4]) in OWN}
+
+
+def remove_segments(dead):
+    """System V segments that a killed process had made and not marked yet. Returns how many there were: UCX has a few
+    microseconds for that, and where no launcher of ours is left nobody comes after it."""
+    with open("/proc/sysvipc/shm", encoding="ascii") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    left = [int(row[1]) for row in rows if int(row[4]) == dead and int(row[6]) == 0]
+    for each in left:
+        ctypes.CDLL(None).shmctl(each, 0, None)
+    return len(left)
 
 
 class Watch:
