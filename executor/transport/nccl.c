@@ -71,7 +71,7 @@ static enum shunt_status open_transport(const struct transport_config *config, s
                                       .self = config->rank,
                                       .list = list,
                                       .lost_device = config->rank, /* until an error names another one */
-                                      .patience_seconds = 0.8,     /* a group is waited for as a whole */
+                                      .patience_seconds = 1.4,     /* a group is waited for as a whole */
                                       .ctx = nccl,
                                       .progress = progress,
                                       .take_last_words = take_last_words},
